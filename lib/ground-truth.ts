@@ -96,9 +96,9 @@ export class GroundTruth extends Construct {
     }
     const own: WorkArea[] = ['truthWaiting', 'truthFiles', 'truthLabeled', 'truthOpen', 'truthRuns', 'truthReports'];
     grantWork(workBucket, role, {
-      read: ['starts', 'truthUploads', 'truthIndex', 'measured', ...own],
-      write: ['truthIndex', 'measured', ...own],
-      remove: ['truthIndex', 'truthWaiting', 'truthOpen'],
+      read: ['starts', 'truthUploads', 'inferences', 'inferenceIds', 'measured', ...own],
+      write: ['measured', ...own],
+      remove: ['truthWaiting', 'truthOpen'],
     });
     grantMlflow(role, settings);
     grantPseudonymKey(role, settings);

@@ -81,7 +81,7 @@ const RECORDS: WorkArea[] = ['plan', 'manifest', 'ranges', 'receipts'];
 const CHUNK: WorkArea[] = ['ranges', 'quarantine', 'replayMarks', 'replayExchanges', 'lineAtWork'];
 
 /** What it writes. */
-const WRITTEN: WorkArea[] = ['receipts', 'words', 'quarantine', 'truthIndex', 'ledger', 'lineAtWork'];
+const WRITTEN: WorkArea[] = ['receipts', 'words', 'quarantine', 'ledger', 'lineAtWork'];
 
 function grantWorkBucket(
   { starter, planner, processor, evaluator, batcher, summarizer }: MonitoringFunctions,

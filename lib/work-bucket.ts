@@ -9,7 +9,7 @@ import { workKey } from './access/allow.ts';
 import { acknowledge } from './acknowledge.ts';
 
 /** At 0 days nothing is written, and what was written before goes. */
-const indexDays = ({ GROUND_TRUTH: { days } }: Settings): number => Math.max(1, days);
+const idDays = ({ GROUND_TRUTH: { days } }: Settings): number => Math.max(1, days);
 
 export function workBucketOf(parent: Construct, id: string, settings: Settings): Bucket {
   const scope = new Construct(parent, id);
@@ -35,6 +35,8 @@ export function workBucketOf(parent: Construct, id: string, settings: Settings):
       { id: 'batch', prefix: 'batch/', expiration: Duration.days(KEPT_DAYS.batch) },
       { id: 'claims', prefix: 'claims/', expiration: Duration.days(KEPT_DAYS.claims) },
       { id: 'counts', prefix: workKeys.countsPrefix, expiration: Duration.days(KEPT_DAYS.counts) },
+      // Of two rules, S3 follows the one with fewer days.
+      { id: 'ids', prefix: ledgerKeys.table('ids/inferences'), expiration: Duration.days(idDays(settings)) },
       { id: 'ledger', prefix: ledgerKeys.prefix, expiration: Duration.days(KEPT_DAYS.counts) },
       { id: 'reports', prefix: workKeys.reportsPrefix, expiration: Duration.days(KEPT_DAYS.runs) },
       { id: 'label-runs', prefix: truthKeys.runsPrefix, expiration: Duration.days(KEPT_DAYS.runs) },
@@ -46,7 +48,6 @@ export function workBucketOf(parent: Construct, id: string, settings: Settings):
       { id: 'label-reports', prefix: truthKeys.reportsPrefix, expiration: Duration.days(KEPT_DAYS.counts) },
       // Runs remove what has waited for longer than GROUND_TRUTH allows, and count it. Without captures there are none.
       { id: 'labels-waiting', prefix: truthKeys.waitingPrefix, expiration: Duration.days(KEPT_DAYS.counts) },
-      { id: 'ground-truth-index', prefix: truthKeys.indexPrefix, expiration: Duration.days(indexDays(settings)) },
       { id: 'quarantine', prefix: 'quarantine/', expiration: Duration.days(KEPT_DAYS.quarantine) },
       // Also without ARTHUR_HOST: an earlier deployment may have had it, and receipts may quote captures.
       { id: 'forwards', prefix: workKeys.forwardsPrefix, expiration: Duration.days(KEPT_DAYS.forwards) },

@@ -6,7 +6,7 @@ import type { Capture } from '../../src/captures/types.ts';
 import { REDACT_KINDS, redactRules } from '../../src/core/settings/redact-setting.ts';
 import { many, whole } from '../../src/core/text/figure-text.ts';
 import { excerpt } from '../../src/core/text/terminal-text.ts';
-import { predictionOf } from '../../src/ground-truth/index/reply-values.ts';
+import { predictionOf } from '../../src/ground-truth/predictions/reply-values.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { applicability } from '../../src/judge/scorers/applicability.ts';
 import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';

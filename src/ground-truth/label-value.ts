@@ -3,10 +3,10 @@
 import { cellOf } from '../captures/payload/csv.ts';
 import type { LabelValue } from '../core/contract/ground-truth.ts';
 
-/** A longer text is no class: the index keeps its hashes. */
+/** A longer text is no class: its hashes are kept. */
 export const MAX_CLASS_CHARS = 64;
 
-/** An inference with a longer id has no prediction in the index. */
+/** An inference with a longer id has no prediction. */
 export const MAX_ID_CHARS = 256;
 
 const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;

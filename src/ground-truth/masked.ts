@@ -27,7 +27,7 @@ function withoutWords<Value extends LabelValue | null>(value: Value, redaction: 
   return isOwn ? value : new Masker(redaction).whole('class', classOf(value));
 }
 
-/** Returns a prediction of a masked capture as the index keeps it. */
+/** Returns a prediction of a masked capture as it is kept. */
 export function maskedPrediction(row: PredictionRow, settings: MaskSettings): PredictionRow {
   const { redaction } = settings;
   if (redaction?.key === undefined) return row;

@@ -1,4 +1,4 @@
-/** Hashes of texts, by which the index compares replies with labels without keeping them. */
+/** Hashes of texts, by which replies are compared with labels without being kept. */
 import { hash } from 'node:crypto';
 import { trimEndOf } from '../core/text/text-edges.ts';
 

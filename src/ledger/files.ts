@@ -31,9 +31,9 @@ const DAY_CHARS = '2026-11-20'.length;
 const dayOf = ({ hour = '' }: { hour?: string | undefined }): string => hour.slice(0, DAY_CHARS);
 
 /** Writes rows, a part for each table and day. Captures are written last: a reader that finds one finds its verdicts. */
-export async function appendRows(work: Work, rows: LedgerRows): Promise<void> {
+export async function appendRows(work: Work, rows: Partial<LedgerRows>): Promise<void> {
   for (const table of TABLE_NAMES.toReversed()) {
-    const byDay = Map.groupBy<string, Row<typeof table>>(rows[table], dayOf);
+    const byDay = Map.groupBy<string, Row<typeof table>>(rows[table] ?? [], dayOf);
     await forEachConcurrently(AT_ONCE, byDay, ([day, own]) => writeFile(work, table, day, own));
   }
 }
@@ -78,16 +78,43 @@ export async function* listFiles(
   }
 }
 
-/** Yields the rows of files, a group at a time, with some or all columns. A file that is gone is in a merged one, which the caller has listed or lists again. */
+/**
+ * Yields the rows of files, a group at a time, with some or all columns.
+ *
+ * @param gone is told a file that is there no more: its rows are in a merged one, which the caller has listed or lists again
+ */
 export async function* readFiles<T extends Table>(
   { storage, workBucket }: Work,
   table: T,
   keys: Iterable<string>,
   only?: readonly (keyof Row<T> & string)[],
+  gone?: (key: string) => void,
 ): AsyncGenerator<Row<T>[]> {
   const get = async (key: string) => ({ key, stored: await storage.getBytes(workBucket, key) });
   for await (const { key, stored } of inOrder(AT_ONCE, keys, get)) {
-    if (stored !== undefined) yield* fromParquet(table, stored.bytes, `s3://${workBucket}/${key}`, only);
+    if (stored === undefined) gone?.(key);
+    else yield* fromParquet(table, stored.bytes, `s3://${workBucket}/${key}`, only);
+  }
+}
+
+/**
+ * Yields the rows of files that were listed. Where a merge has removed one since, its rows are in a file that is listed now.
+ *
+ * @param read keys of files that have been read
+ */
+export async function* readListed<T extends Table>(
+  work: Work,
+  table: T,
+  files: Iterable<LedgerFile>,
+  only?: readonly (keyof Row<T> & string)[],
+  read = new Set<string>(),
+): AsyncGenerator<Row<T>[]> {
+  const days = new Map([...files].filter(({ key }) => !read.has(key)).map(({ key, day }) => [key, day]));
+  const again = new Set<string>();
+  for (const key of days.keys()) read.add(key);
+  yield* readFiles(work, table, days.keys(), only, (key) => again.add(days.get(key) ?? ''));
+  for (const day of again) {
+    yield* readListed(work, table, await Array.fromAsync(listFiles(work, table, day, day)), only, read);
   }
 }
 

@@ -11,7 +11,7 @@ const PARTS = 'parts';
 type Element = Pick<SchemaElement, 'type' | 'converted_type'>;
 const TEXT: Element = { type: 'BYTE_ARRAY', converted_type: 'UTF8' };
 /** Of each type, its element; a list of it has the name in the plural. */
-const ELEMENTS: Record<Exclude<ColumnType, 'texts' | 'ints' | 'numbers'>, Element> = {
+const ELEMENTS: Record<Exclude<ColumnType, keyof typeof LISTS>, Element> = {
   text: TEXT,
   int: { type: 'INT32' },
   long: { type: 'INT64' },
@@ -19,7 +19,7 @@ const ELEMENTS: Record<Exclude<ColumnType, 'texts' | 'ints' | 'numbers'>, Elemen
   flag: { type: 'BOOLEAN' },
   time: { type: 'INT64', converted_type: 'TIMESTAMP_MILLIS' },
 };
-const LISTS = { texts: 'text', ints: 'int', numbers: 'number' } as const;
+const LISTS = { texts: 'text', cells: 'text', ints: 'int', numbers: 'number' } as const;
 
 function schemaOf(name: string, type: ColumnType): SchemaElement[] {
   if (!Object.hasOwn(LISTS, type))

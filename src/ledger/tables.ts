@@ -11,12 +11,14 @@ interface Values {
   /** Epoch milliseconds. */
   time: number;
   texts: readonly string[];
+  /** Texts that may be absent. */
+  cells: readonly (string | null)[];
   ints: readonly number[];
   numbers: readonly number[];
 }
 export type ColumnType = keyof Values;
 
-/** What a run did, and where the line is: the columns that all tables have. */
+/** What a run did, and where the line is: columns of all tables. */
 const EVENT = {
   /** Of the endpoint, such as `2026-11-20T10` (UTC): that of the inference, or of the file if the line names no possible one. */
   hour: 'text',
@@ -104,6 +106,19 @@ export const TABLES = {
     usd: 'number',
     assessmentId: 'text',
   },
+  /**
+   * The id that a label names for a prediction, and the columns of `groups`. They are kept as long as `GROUND_TRUTH.days` says. They are
+   * written after `inferences`: a reader that finds an id finds its prediction.
+   */
+  'ids/inferences': {
+    ...EVENT,
+    index: 'int',
+    endpoint: 'text',
+    time: 'time',
+    maskedBy: 'text',
+    id: 'text',
+    groups: 'cells',
+  },
   /** A row per prediction that a label could be compared with, or that is counted. */
   inferences: {
     ...EVENT,
@@ -111,9 +126,9 @@ export const TABLES = {
     index: 'int',
     endpoint: 'text',
     time: 'time',
-    /** The predicted class or number, as text. */
+    /** The predicted class or number, as text. Absent if it follows from `scores`, or if the reply is a text. */
     value: 'text',
-    /** The value, if it is a number. */
+    /** The number that the value, or else the likeliest class, writes. */
     number: 'number',
     /** The value is a boolean. */
     isBoolean: 'flag',
@@ -127,8 +142,6 @@ export const TABLES = {
     /** Rows of tables, which are counted. */
     isCounted: 'flag',
   },
-  /** The id that a label names for a prediction, and the columns of `groups`. They are kept as long as `GROUND_TRUTH.days` says. */
-  'ids/inferences': { ...EVENT, index: 'int', id: 'text', groups: 'texts' },
 } as const satisfies Record<string, Record<string, ColumnType>>;
 
 export type Table = keyof typeof TABLES;
@@ -139,6 +152,13 @@ type Columns<T extends Table> = (typeof TABLES)[T];
 export type Row<T extends Table> = {
   -readonly [C in keyof Columns<T>]?: Columns<T>[C] extends ColumnType ? Values[Columns<T>[C]] | undefined : never;
 };
+
+/** The columns of a row that say what a run did, and where the line is. */
+export type EventColumns = Pick<Row<'captures'>, keyof typeof EVENT>;
+
+/** Returns the columns of a row that say what a run did. */
+export const eventIn = (row: EventColumns): EventColumns =>
+  Object.fromEntries((Object.keys(EVENT) as (keyof EventColumns)[]).map((column) => [column, row[column]]));
 
 /** Rows of each table. */
 export type LedgerRows = { [T in Table]: Row<T>[] };

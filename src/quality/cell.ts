@@ -44,7 +44,8 @@ const namedIn = (cell: QualityCell) => [
 export const namesIn = (cell: QualityCell): number =>
   namedIn(cell).reduce((total, counts = {}) => total + Object.keys(counts).length, 0);
 
-function bound(cell: QualityCell, mostNames = MAX_NAMES): void {
+/** Adds up names and bins beyond a limit. */
+export function bound(cell: QualityCell, mostNames = MAX_NAMES): void {
   const numbers = [cell.predictions?.numbers, ...samplesOf(cell).map((one) => one.numbers)];
   for (const counts of numbers) if (counts?.bins !== undefined) boundBins(counts.bins);
   for (const counts of namedIn(cell)) boundNames(counts, mostNames);

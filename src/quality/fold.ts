@@ -2,7 +2,7 @@
 
 import type { QualityCell, QualityCounts } from '../core/contract/quality.ts';
 import type { LedgerRows, Row } from '../ledger/tables.ts';
-import { isCountable, nameOf, numberCounts, OTHER, sumHours } from './cell.ts';
+import { bound, isCountable, nameOf, numberCounts, OTHER, sumHours } from './cell.ts';
 import { addCount, addTree, branch } from './count-tree.ts';
 import type { Measure } from './objectives.ts';
 import { EVERY_CAPTURE } from './sample.ts';
@@ -40,7 +40,7 @@ export const FOLDED = {
     ...EVENT,
     ...['scorer', 'state', 'found', 'value', 'number', 'isCode', 'version', 'stratum', 'usd'],
   ] as Columns<'verdicts'>,
-  inferences: [...EVENT, 'index', 'value', 'number', 'isCounted'] as Columns<'inferences'>,
+  inferences: [...EVENT, 'index', 'value', 'number', 'scores', 'classes', 'isCounted'] as Columns<'inferences'>,
 };
 
 /** What is known of a subject: the row that counts, and the first and the last evaluation. */
@@ -49,6 +49,9 @@ interface Line {
   first?: Row<'captures'>;
   last?: Row<'captures'>;
 }
+
+/** The tables that counts are made of. */
+export type FoldedRows = Pick<LedgerRows, 'captures' | 'verdicts' | 'inferences'>;
 
 /** SageMaker's endpoints have at most 10 variants. More names were made up, and would make more counts than captures. */
 const MAX_VARIANTS = 20;
@@ -66,10 +69,11 @@ function isAbove(a: Pick<Row<'captures'>, 'precedence' | 'attempt'>, b: typeof a
 }
 
 /** @returns the counts. A row of a replay, and what is excluded, is in none. */
-export function foldRows(rows: LedgerRows, { measures, ofRun = false }: FoldOptions): QualityCounts {
+export function foldRows(rows: FoldedRows, { measures, ofRun = false }: FoldOptions): QualityCounts {
   const lines = new Map<string, Line>();
   for (const row of rows.captures) addLine(lines, row);
   const verdictsOf = Map.groupBy(rows.verdicts, ({ traceId }) => traceId);
+  const predictionsOf = Map.groupBy(rows.inferences, ({ traceId }) => traceId);
   const cells = new Cells();
   for (const line of lines.values()) {
     const { row } = line;
@@ -78,8 +82,12 @@ export function foldRows(rows: LedgerRows, { measures, ofRun = false }: FoldOpti
     const isCounted = !ofRun || row.outcome !== 'alreadyThere';
     if (isCounted) addOutcome(cell, row);
     if (NO_CAPTURES.includes(row.outcome) || row.failedCall !== undefined) continue;
-    const verdicts = inForce(verdictsOf.get(row.traceId) ?? []);
-    if (isCounted) addEvaluation(cell, line, verdicts);
+    const verdicts = inForce(verdictsOf.get(row.traceId) ?? [], ({ scorer }) => scorer);
+    if (isCounted) {
+      const predictions = predictionsOf.get(row.traceId) ?? [];
+      addPredictions(cell, inForce(predictions, ({ index }) => index).values());
+      addEvaluation(cell, line, verdicts);
+    }
     for (const verdict of verdicts.values()) {
       if (ofRun && verdict.found) continue;
       if (verdict.state === 'given') addVerdict(cell, verdict, measures);
@@ -93,10 +101,13 @@ export function foldRows(rows: LedgerRows, { measures, ofRun = false }: FoldOpti
   return cells.bounded();
 }
 
-/** Returns the row of each scorer that counts. */
-function inForce(verdicts: readonly Row<'verdicts'>[]): Map<string | undefined, Row<'verdicts'>> {
-  const found = new Map<string | undefined, Row<'verdicts'>>();
-  for (const row of verdicts) if (isAbove(row, found.get(row.scorer))) found.set(row.scorer, row);
+/** Returns the row of each subject that counts. */
+function inForce<R extends Row<'verdicts'> | Row<'inferences'>, K>(
+  rows: readonly R[],
+  subjectIn: (row: R) => K,
+): Map<K, R> {
+  const found = new Map<K, R>();
+  for (const row of rows) if (isAbove(row, found.get(subjectIn(row)))) found.set(subjectIn(row), row);
   return found;
 }
 
@@ -175,6 +186,26 @@ function addOutcome(cell: QualityCell, row: Row<'captures'>): void {
   if (call !== undefined) addCount(within(cell, 'byClient'), call === 'stream' ? 'streams' : 'calls');
   for (const digest of digests)
     addCount(within(cell, 'digests', call === undefined ? 'dataCapture' : 'client'), digest);
+}
+
+/** Returns the predicted class or number, as text: where the reply has only scores, the class of the largest one. */
+export function predictedName({ value, scores = [], classes }: Row<'inferences'>): string | undefined {
+  if (value !== undefined || scores.length === 0) return value;
+  const likeliest = scores.indexOf(Math.max(...scores));
+  return classes?.[likeliest] ?? String(likeliest);
+}
+
+/** Counts predictions by name, and those that write a number as well: all rows of a column together say what they are. */
+function addPredictions(cell: QualityCell, predictions: Iterable<Row<'inferences'>>): void {
+  const own: QualityCell = {};
+  for (const row of predictions) {
+    const name = predictedName(row);
+    if (!row.isCounted || name === undefined) continue;
+    addCount(within(own, 'predictions', 'classes'), nameOf(name));
+    if (row.number !== undefined) addTree(within(own, 'predictions', 'numbers'), numberCounts(row.number));
+  }
+  bound(own);
+  addTree(cell, own);
 }
 
 /** Adds who could judge a capture, as its first evaluation knew, and why there is no verdict, as its last one did. */

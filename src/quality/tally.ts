@@ -8,7 +8,6 @@ import { HOUR_MS } from '../captures/files/capture-path.ts';
 import type { TraceRecord } from '../captures/trace/types.ts';
 import type { Capture } from '../captures/types.ts';
 import type { QualityCell, QualityFailures } from '../core/contract/quality.ts';
-import { sum } from '../core/values/sum.ts';
 import type { Row } from '../ledger/tables.ts';
 import { type NewAssessment, RUN_METADATA, type StoredAssessment } from '../mlflow/types.ts';
 import { nameOf } from './cell.ts';
@@ -42,10 +41,10 @@ export const lineFacts = ({ inferenceTimeMs, format }: Capture, replay?: string)
   serving: replay === undefined,
 });
 
-/** @param predictions the rows of a tabular capture */
+/** @param rows of a table, how many of its predictions are counted */
 export function captureFacts(
   capture: Capture,
-  { replay, predictions }: { replay?: string | undefined; predictions?: QualityCell['predictions'] } = {},
+  { replay, rows }: { replay?: string | undefined; rows?: number | undefined } = {},
 ): CaptureFacts {
   const { call, usage, masked } = capture;
   const error = failureOf(capture);
@@ -58,7 +57,7 @@ export function captureFacts(
     ...(call && { call: call.streamed ? 'stream' : 'call' }),
     inputTokens: usage?.inputTokens,
     outputTokens: usage?.outputTokens,
-    ...(predictions && { rows: sum(Object.values(predictions.classes ?? {})) }),
+    rows,
     ...(said && { replyForm: said.form, isEmpty: said.isEmpty }),
     ...(failedCall === undefined && { digests: callDigests(capture) }),
     ...(masked && { masked: Object.keys(masked), maskedCounts: Object.values(masked) }),

@@ -26,7 +26,7 @@ export const LINES = Array.from({ length: 8 }, (_, n) => chatLine(`line ${n}`));
 export const HOUR = '2026-11-20T10';
 
 /** What objectives add to a receipt. */
-const BESIDE_ROWS = ['seconds', 'predictions'];
+const BESIDE_ROWS = 'seconds';
 
 /** Chunks that are evaluated in memory, by a judge that answers what it is told. */
 export class ChunkRig {
@@ -101,7 +101,7 @@ export class ChunkRig {
     const ofRun = foldRows(own, { measures, ofRun: true });
     const ofAll = foldRows(rows, { measures });
     const ofRows = (counts: QualityCounts) =>
-      JSON.parse(JSON.stringify(counts, (name, value) => (BESIDE_ROWS.includes(name) ? undefined : value)));
+      JSON.parse(JSON.stringify(counts, (name, value) => (name === BESIDE_ROWS ? undefined : value)));
     expect(ofRun).toEqual(ofRows(quality));
     this.cell = ofAll[HOUR]?.Blue ?? {};
     return quality[HOUR]?.Blue ?? {};

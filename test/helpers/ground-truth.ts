@@ -1,5 +1,6 @@
 /** Label files and predictions in a storage, the steps that join them, and the outcome of both. */
 
+import { capturePathOf } from '../../src/captures/files/capture-path.ts';
 import type { Storage } from '../../src/core/aws/storage.ts';
 import type {
   Label,
@@ -9,14 +10,16 @@ import type {
   TruthInput,
 } from '../../src/core/contract/ground-truth.ts';
 import { truthKeys } from '../../src/core/contract/work-keys.ts';
-import { HourFile } from '../../src/ground-truth/index/prediction-index.ts';
 import { joinLabels } from '../../src/ground-truth/join/join-labels.ts';
 import { labeledHours, readLabeled } from '../../src/ground-truth/join/labeled-store.ts';
 import { readLabelFiles } from '../../src/ground-truth/labels/read-files.ts';
 import { listSegments, readSegment } from '../../src/ground-truth/labels/waiting.ts';
+import { idRow, inferenceRow } from '../../src/ground-truth/predictions/ledger-rows.ts';
 import type { StepDependencies } from '../../src/ground-truth/types.ts';
 import { labelScorers } from '../../src/judge/scorers/label-scorers.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
+import { appendRows } from '../../src/ledger/files.ts';
+import type { EventColumns, Row } from '../../src/ledger/tables.ts';
 import { hourOf } from '../../src/quality/tally.ts';
 import { testEnvironment } from './test-environment.ts';
 
@@ -33,15 +36,34 @@ export const prediction = (id: string, more: Partial<PredictionRow> = {}): Predi
   ...more,
 });
 
-/** Writes predictions to the index, as a part of a run does. */
-export async function index(storage: Storage, rows: readonly PredictionRow[], bucket = 'work'): Promise<void> {
-  for (const [hour, ofHour] of Map.groupBy(rows, ({ second }) => hourOf(second * 1000))) {
-    const file = new HourFile();
-    for (const row of ofHour) file.add(row);
-    const { body, digest } = file.end() ?? { body: Buffer.alloc(0), digest: '' };
-    await storage.putBytes(bucket, truthKeys.chunkIndex(hour, digest), { body, type: 'application/gzip' });
-  }
+/** Writes predictions to the ledger, as a part of a run does. */
+export async function index(
+  storage: Storage,
+  rows: readonly PredictionRow[],
+  workBucket = 'work',
+  event: EventColumns = {},
+): Promise<void> {
+  const eventOf = ({ traceId, variant, second }: PredictionRow): EventColumns => ({
+    traceId,
+    variant,
+    hour: hourOf(second * 1000),
+    precedence: 1n,
+    ...event,
+  });
+  const work = { storage, workBucket };
+  const kept = { days: 30, isCounted: false };
+  await appendRows(work, { inferences: rows.map((row) => inferenceRow(row, eventOf(row), kept)) });
+  await appendRows(work, { 'ids/inferences': rows.map((row) => idRow(row, eventOf(row))) });
 }
+
+/** Returns the row of a line that was traced. */
+export const tracedRow = (traceId: string, key = '', ms = LATE_SECOND * 1000): Row<'captures'> => ({
+  traceId,
+  variant: capturePathOf(key).variant,
+  hour: hourOf(ms),
+  outcome: 'traced',
+  precedence: 1n,
+});
 
 /** @param more for example `GROUND_TRUTH` as JSON */
 export const stepsOn = (

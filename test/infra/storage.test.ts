@@ -45,8 +45,8 @@ describe('the work bucket', () => {
       .split('\n')
       .filter((row) => row.startsWith('| `'));
     const wrong = Rules.filter(({ Prefix, Id, ExpirationInDays }) => {
-      // The index has the days of a setting, and its own words there.
-      if (Prefix === undefined || Id === 'ground-truth-index') return false;
+      // Ids have the days of a setting, and their own words there.
+      if (Prefix === undefined || Id === 'ids') return false;
       const row = rows.find((one) => one.split(' | ')[0]?.includes(`\`${Prefix}\``));
       return row?.split(' | ').at(-1)?.startsWith(`${ExpirationInDays} days`) !== true;
     });
@@ -57,11 +57,17 @@ describe('the work bucket', () => {
     [undefined, 30],
     // What was written before goes.
     ['{"days":0}', 1],
-  ])('keeps predictions for the days of GROUND_TRUTH=%s', (setting, days) => {
+  ])('keeps ids of predictions for the days of GROUND_TRUTH=%s', (setting, days) => {
     const own = onlyResource(templateOf(setting === undefined ? {} : { GROUND_TRUTH: setting }), 'AWS::S3::Bucket');
-    const { Rules: rules } = own.Properties.LifecycleConfiguration as { Rules: { Prefix?: string }[] };
-    const isIndex = ({ Prefix = '-' }) => truthKeys.chunkIndex('2026-11-20T10', 'digest').startsWith(Prefix);
-    expect(rules.filter(isIndex)).toMatchObject([{ ExpirationInDays: days }]);
+    const { Rules: rules } = own.Properties.LifecycleConfiguration as {
+      Rules: { Prefix?: string; ExpirationInDays: number }[];
+    };
+    const daysOf = (table: string) => {
+      const key = ledgerKeys.part(table, '2026-11-20', '09-10', 'digest');
+      const own = rules.filter(({ Prefix = '-' }) => key.startsWith(Prefix));
+      return Math.min(...own.map(({ ExpirationInDays }) => ExpirationInDays));
+    };
+    expect([daysOf('ids/inferences'), daysOf('inferences')]).toEqual([days, 731]);
   });
 
   it('sends no events, so that nothing in it can start the pipeline', () => {

@@ -7,10 +7,11 @@ import { scanLines } from '../../src/captures/lines/scan-lines.ts';
 import { traceIdOf } from '../../src/captures/trace/ids.ts';
 import { logger } from '../../src/core/process/logging.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
-import { PredictionIndex } from '../../src/ground-truth/index/prediction-index.ts';
 import { classOf } from '../../src/ground-truth/label-value.ts';
+import { ChunkPredictions } from '../../src/ground-truth/predictions/chunk-predictions.ts';
+import type { Row } from '../../src/ledger/tables.ts';
 import { MemoryStorage } from '../doubles/memory-storage.ts';
-import { readAndJoin, stepsOn, truthFacts } from '../helpers/ground-truth.ts';
+import { readAndJoin, stepsOn, tracedRow, truthFacts } from '../helpers/ground-truth.ts';
 
 const inExample = (pattern: string): string[] => globSync(packagePath('examples', 'tabular', pattern)).toSorted();
 const DAY_MS = 86_400_000;
@@ -21,7 +22,8 @@ test('captures and labels of several forms are joined as pandas joins them', asy
   const labels = inExample('labels/*');
   const memory = new MemoryStorage();
   const deps = stepsOn(memory.storage);
-  const index = new PredictionIndex(deps.environment);
+  const predictions = new ChunkPredictions(deps.environment);
+  const traced: Row<'captures'>[] = [];
   for (const file of captures) {
     const key = file.slice(packagePath('examples', 'tabular').length + 1);
     for await (const { bytes, line, start, end } of scanLines(
@@ -32,10 +34,13 @@ test('captures and labels of several forms are joined as pandas joins them', asy
     )) {
       const place = { bucket: 'b', key, etag: 'e', line, start, end, objectTimeMs: 0 };
       const decoded = decodeLine({ bytes: bytes as Buffer, place });
-      if (decoded.kind === 'capture') index.add(decoded.capture, traceIdOf('1', bytes as Buffer), place);
+      if (decoded.kind !== 'capture') continue;
+      const traceId = traceIdOf('1', bytes as Buffer);
+      predictions.add(decoded.capture, traceId, place);
+      traced.push(tracedRow(traceId, key, decoded.capture.inferenceTimeMs));
     }
   }
-  await index.write(memory.storage, 'work');
+  await predictions.write({ storage: memory.storage, workBucket: 'work' }, traced);
   for (const [day, file] of labels.entries()) {
     const key = `labels/${file.split('/').at(-1)}`;
     memory.objects.set(key, readFileSync(file));

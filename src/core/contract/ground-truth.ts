@@ -1,4 +1,4 @@
-/** Ground truth: predictions as the index keeps them, labels, the two joined, and what the functions tell each other about them. */
+/** Ground truth: predictions, labels, the two joined, and what the functions tell each other about them. */
 import * as z from 'zod';
 import type { ScorerValues } from '../values/scorer-values.ts';
 import { type Execution, instant, type ObjectPlace } from './execution.ts';
@@ -6,19 +6,19 @@ import { type Execution, instant, type ObjectPlace } from './execution.ts';
 /** What the model answered to one inference, as far as a label can be compared with it. At least one field is set. */
 export interface Prediction {
   /** A class, or a number: a value or the probability of the positive class. */
-  value?: string | number | boolean;
+  value?: string | number | boolean | undefined;
   /** Probabilities or scores, one per class. */
-  scores?: number[];
+  scores?: readonly number[] | undefined;
   /**
    * The classes of `scores`, where the reply names them. Otherwise the settings do, else they are `0`, `1`, … A single score has a
    * class: that of the label beside it, else the positive one.
    */
-  classes?: string[];
+  classes?: readonly string[] | undefined;
   /** Hashes of a text reply, 8 bytes each as base64url: of its exact text, and of its normalized one. */
-  text?: [exact: string, normalized: string];
+  text?: [exact: string, normalized: string] | undefined;
 }
 
-/** One prediction of the index. */
+/** One prediction. */
 export interface PredictionRow {
   /** The id that labels name: inference id, else event id; with `_{index}` if the call carried several inferences. */
   id: string;
@@ -28,12 +28,12 @@ export interface PredictionRow {
   second: number;
   traceId: string;
   /** Position within the call, from 0. Absent if the call carried one inference: the label is about the trace. */
-  row?: number;
+  row?: number | undefined;
   prediction: Prediction;
   /** The values of the columns that the settings name (`groups`), in their order; `null` where the row has none. */
-  groups?: (string | null)[];
+  groups?: readonly (string | null)[] | undefined;
   /** The version of the key of its pseudonyms and hashes, if its capture was masked. */
-  key?: string;
+  key?: string | undefined;
   /** Its capture was not masked, but it got a label that is, and so its values are as well. */
   masked?: true;
 }
@@ -92,7 +92,7 @@ export interface LabelCounts {
   outdated: number;
   /** No prediction with the id is known yet. */
   waiting: number;
-  /** No prediction came within the days that the index is kept. */
+  /** No prediction came within the days that ids are kept. */
   unknown: number;
   /** The id is that of predictions of two endpoints, and the label names none. */
   ambiguous: number;

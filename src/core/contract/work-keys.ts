@@ -106,12 +106,6 @@ export const ledgerKeys = {
 /** Keys of ground truth. An hour is that of the inference (UTC), such as `2026-11-20T10`. */
 export const truthKeys = {
   prefix: 'ground-truth/',
-  /** Predictions of an hour, as one chunk of a run found them. `digest` is that of the content. */
-  chunkIndex: (hour: string, digest: string) => `${truthKeys.indexOfHour(hour)}chunk-${digest}.jsonl.gz`,
-  /** The same of several chunks. */
-  mergedIndex: (hour: string, digest: string) => `${truthKeys.indexOfHour(hour)}merged-${digest}.jsonl.gz`,
-  indexOfHour: (hour: string) => `${truthKeys.indexPrefix}${hour}/`,
-  indexPrefix: 'ground-truth/index/',
   /** Label files that a person uploads. */
   upload: (name: string) => `${truthKeys.uploadsPrefix}${name}`,
   uploadsPrefix: 'ground-truth/uploads/',

@@ -1,7 +1,7 @@
 /** The setting `GROUND_TRUTH`: how predictions are kept for labels that come later, and how they are compared. */
 import * as z from 'zod';
 
-/** Each column costs its values for every prediction of the index. */
+/** Each column costs its values for every prediction. */
 const MAX_GROUPS = 5;
 const MAX_CLASSES = 100;
 const name = z.string().min(1).max(256);

@@ -1,21 +1,23 @@
 /** The step of a run that joins the labels that wait to their predictions, group by group. */
 
+import type { Work } from '../../core/aws/storage.ts';
 import { parseStored } from '../../core/aws/storage-errors.ts';
 import type { Label, LabeledRow, LabelFileReport, PredictionRow } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts';
+import { type LedgerFile, listFiles } from '../../ledger/files.ts';
 import { hourOf } from '../../quality/tally.ts';
-import { type IndexHour, listHours, mergeHours, readHour } from '../index/index-store.ts';
 import { readLabels } from '../labels/read-labels.ts';
 import { digestOf, listSegments, readSegment, settleSegment, type WaitingSegment } from '../labels/waiting.ts';
 import { comparable, isSameForm, labelForms, type MaskSettings } from '../masked.ts';
 import { STEP_RESERVE_MS, type StepDependencies, type StepResult } from '../types.ts';
 import { applyLabel, HourOutcomes, isAboutSame, LabelGroup, labeledRow, rowKey, type Waiting } from './label-group.ts';
 import { type HourDraft, rewriteHour } from './labeled-store.ts';
+import { readIds, readPredictions } from './read-predictions.ts';
 
 // --------------------------------------------------------------------------------------------------------- a group
-// First finds all predictions of its ids in the index, then rewrites their hours.
+// First finds all predictions of its ids, then rewrites their hours.
 
 const hasTime = ({ remainingMs }: StepDependencies): boolean => remainingMs() > STEP_RESERVE_MS;
 
@@ -25,8 +27,21 @@ const CLOCK_MARGIN_MS = 900_000;
 const HOUR_SECONDS = 3_600;
 const hourAt = (second: number): number => Math.floor(second / HOUR_SECONDS);
 
-/** Hours since 1970 of predictions, with the hours of the index that have them. They differ where a call had no credible time. */
-type Targets = Map<number, Set<IndexHour>>;
+/** The columns of ids that labels are compared with. */
+const FOUND = ['id', 'hour', 'endpoint', 'time', 'maskedBy'] as const;
+
+/** What was found for the labels of a group. */
+interface Found {
+  /** Files of ids that were written since the group was compared. */
+  files: LedgerFile[];
+  /** Hours since 1970 of predictions, with those of the ledger that have them. They differ where a call had no credible time. */
+  targets: Map<number, Set<string>>;
+}
+
+const workOf = ({ storage, environment }: StepDependencies): Work => ({
+  storage,
+  workBucket: environment.WORK_BUCKET,
+});
 
 /**
  * Gives each label its outcome in all hours for which there is time: first finds all predictions of the labels' ids,
@@ -36,43 +51,44 @@ type Targets = Map<number, Set<IndexHour>>;
  */
 async function joinGroup(group: LabelGroup, deps: StepDependencies): Promise<number | undefined> {
   let done = Number.NEGATIVE_INFINITY;
-  const targets = await findPredictions(group, deps);
-  if (targets === undefined) return done;
-  for (const [hour, sources] of [...targets].toSorted(([a], [b]) => a - b)) {
+  const found = await findPredictions(group, deps);
+  if (found === undefined) return done;
+  for (const [hour, sources] of [...found.targets].toSorted(([a], [b]) => a - b)) {
     if (!hasTime(deps)) return done;
-    await joinHour(hour, sources, group, deps);
+    const predictions = () => readPredictions(workOf(deps), found.files, sources, group.has);
+    await joinHour(hour, predictions, group, deps);
     done = hour;
   }
   return undefined;
 }
 
 /** Finds the endpoint and the last hour of each label. @returns `undefined` if there is no time to compare all predictions */
-async function findPredictions(group: LabelGroup, deps: StepDependencies): Promise<Targets | undefined> {
-  const { storage, environment } = deps;
-  const bucket = environment.WORK_BUCKET;
+async function findPredictions(group: LabelGroup, deps: StepDependencies): Promise<Found | undefined> {
+  const work = workOf(deps);
   const sinceMs = group.comparedMs - CLOCK_MARGIN_MS;
-  const targets: Targets = new Map();
-  for await (const indexHour of listHours(storage, bucket)) {
+  const listed = await Array.fromAsync(listFiles(work, 'ids/inferences'));
+  const files = listed.filter(({ lastModifiedMs }) => lastModifiedMs >= sinceMs);
+  const targets: Found['targets'] = new Map();
+  for (const ofDay of Map.groupBy(files, ({ day }) => day).values()) {
     if (!hasTime(deps)) return undefined;
-    const newer = { hour: indexHour.hour, files: indexHour.files.filter((file) => file.lastModifiedMs >= sinceMs) };
-    for await (const { id, endpoint, second, key } of readHour(storage, bucket, newer, group.has)) {
+    for await (const { id, ...row } of readIds(work, ofDay, group.has, FOUND)) {
       if (!hasTime(deps)) return undefined;
-      const hour = hourAt(second);
+      const { endpoint = '', time = 0, maskedBy: key } = row;
+      const hour = hourAt(time / 1000);
       for (const label of group.of(id)) {
         if ((label.endpoint !== undefined && label.endpoint !== endpoint) || !isSameForm(label, { key })) continue;
         label.of = label.of === undefined || label.of === endpoint ? endpoint : null;
         if (label.lastHour === undefined || label.lastHour < hour) label.lastHour = hour;
-        const sources = targets.get(hour) ?? new Set();
-        targets.set(hour, sources.add(newer));
+        targets.set(hour, (targets.get(hour) ?? new Set()).add(row.hour ?? ''));
       }
     }
   }
-  return targets;
+  return { files, targets };
 }
 
 async function joinHour(
   at: number,
-  sources: ReadonlySet<IndexHour>,
+  predictions: () => AsyncIterable<PredictionRow>,
   group: LabelGroup,
   { storage, environment: settings }: StepDependencies,
 ): Promise<void> {
@@ -89,18 +105,15 @@ async function joinHour(
       draft.changed ||= now !== row;
       yield now;
     }
-    for (const source of sources) {
-      for await (const prediction of readHour(storage, bucket, source, group.has)) {
-        if (hourAt(prediction.second) !== at) continue;
-        const keyOf = ({ scorer, by }: Waiting): string => rowKey({ ...prediction, scorer, by });
-        const fresh = Map.groupBy(labelsFor(group, prediction), keyOf);
-        for (const [key, [first, ...labels]] of fresh) {
-          if (first === undefined || done.has(key)) continue;
-          done.add(key);
-          outcomes.set(first, 'joined');
-          draft.changed = true;
-          yield applied(labeledRow(comparable(prediction, settings), first, settings), labels, outcomes, settings);
-        }
+    for await (const prediction of predictions()) {
+      if (hourAt(prediction.second) !== at) continue;
+      const keyOf = ({ scorer, by }: Waiting): string => rowKey({ ...prediction, scorer, by });
+      const fresh = Map.groupBy(labelsFor(group, prediction), keyOf);
+      for (const [key, [first, ...labels]] of fresh) {
+        if (first === undefined || done.has(key)) continue;
+        outcomes.set(first, 'joined');
+        draft.changed = true;
+        yield applied(labeledRow(comparable(prediction, settings), first, settings), labels, outcomes, settings);
       }
     }
     draft.changed = outcomes.record() || draft.changed;
@@ -149,17 +162,16 @@ interface Cursor {
 }
 
 /**
- * Merges the hours of the index that are over, and then joins labels for as long as there is time. Labels that find no
- * prediction wait on, or are `unknown` when they are older than the index is kept.
+ * Joins labels for as long as there is time. Labels that find no prediction wait on, or are `unknown` when they are older than ids are
+ * kept.
  *
- * @throws PermanentError `TooManyPredictions` if one invocation cannot compare a group with the index; errors of the
+ * @throws PermanentError `TooManyPredictions` if one invocation cannot compare a group with all predictions; errors of the
  *   storage
  */
 export async function joinLabels(cursor: string | null, deps: StepDependencies): Promise<StepResult> {
   const { storage, environment } = deps;
   const bucket = environment.WORK_BUCKET;
   let at = cursor === null ? { after: '', attempts: 0 } : parseStored<Cursor>(cursor, 'the cursor of a join');
-  if (!(await mergeHours(storage, bucket, () => hasTime(deps)))) return { cursor: JSON.stringify(at) };
   for (;;) {
     const startMs = Date.now();
     const segments = await nextGroup(deps, at.after);

@@ -8,8 +8,8 @@ import type { QualityCell } from '../../core/contract/quality.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
 import { countOf } from '../../core/statistics/log-bins.ts';
 import { sum } from '../../core/values/sum.ts';
-import { areProbabilities } from '../index/reply-values.ts';
 import { classOf, isPercentage, numberOf, predictedNumber, sameLabel } from '../label-value.ts';
+import { areProbabilities } from '../predictions/reply-values.ts';
 import type { Kind } from './figures.ts';
 
 /** More different numbers than this are no classes. */

@@ -12,7 +12,7 @@ import type { Capture, DecodedLine, DecodeOptions, LinePlace, RawLine } from '..
 import { collectGarbage } from '../../core/process/memory.ts';
 import { timeOf, withinTime } from '../../core/process/within-time.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
-import { predictionRows } from '../../ground-truth/index/predictions.ts';
+import { predictionRows } from '../../ground-truth/predictions/predictions.ts';
 import { MAX_RECORD_TOKENS } from '../../judge/prompt/build-prompt.ts';
 import { captureRecord } from '../../judge/prompt/record.ts';
 import { replyTokens } from '../../judge/scorers/always-rules.ts';

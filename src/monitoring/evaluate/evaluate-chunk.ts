@@ -7,7 +7,7 @@ import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { EvaluateReceipt, JudgeSpend, LogReceipt } from '../../core/contract/receipts.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
-import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
+import { ChunkPredictions } from '../../ground-truth/predictions/chunk-predictions.ts';
 import { askedOf } from '../../judge/scorers/scorer-set.ts';
 import { appendRows } from '../../ledger/files.ts';
 import { type LedgerRows, noRows } from '../../ledger/tables.ts';
@@ -17,7 +17,7 @@ import { captureFacts, type Observe } from '../../quality/tally.ts';
 import { type ChunkDependencies, isRepeated } from '../chunk/attempt.ts';
 import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts';
 import { chunkOutOfTime, KILLED, LineAtWork } from '../chunk/line-at-work.ts';
-import { closeLines, linesOf, qualityOf, refusedIn, verdictsOf } from '../outcomes/folds.ts';
+import { closeLines, linesOf, qualityOf, verdictsOf } from '../outcomes/folds.ts';
 import { LineOutcomes } from '../outcomes/line-outcome.ts';
 import { rowsOf } from '../outcomes/rows.ts';
 import { attemptFacts, withReceipt } from '../receipts.ts';
@@ -54,7 +54,7 @@ class EvaluateChunk {
   readonly #request: ChunkRequest;
   readonly #deps: EvaluateDependencies;
   readonly #startedAt = new Date().toISOString();
-  readonly #index: PredictionIndex;
+  readonly #predictions: ChunkPredictions;
   readonly #assessor: CaptureAssessor;
   readonly #writer: VerdictWriter;
   readonly #outcomes: LineOutcomes;
@@ -79,7 +79,7 @@ class EvaluateChunk {
     this.#deps = deps;
     this.#mayCreate = mayCreate;
     this.#judges = deps.scorers.length > 0;
-    this.#index = new PredictionIndex(deps.environment);
+    this.#predictions = new ChunkPredictions(deps.environment);
     this.#assessor = new CaptureAssessor(request.run, deps);
     this.#outcomes = new LineOutcomes(request, deps.environment);
     this.#writer = new VerdictWriter(request, deps, this.#outcomes);
@@ -103,8 +103,10 @@ class EvaluateChunk {
   /** Writes a row for each line whose outcome is known. */
   async #writeRows(): Promise<void> {
     const { storage, environment } = this.#deps;
+    const work = { storage, workBucket: environment.WORK_BUCKET };
     this.#rows = rowsOf(this.#request, environment, this.#outcomes.lines);
-    await appendRows({ storage, workBucket: environment.WORK_BUCKET }, this.#rows);
+    await this.#predictions.write(work, this.#rows.captures);
+    await appendRows(work, this.#rows);
   }
 
   async #evaluate(): Promise<void> {
@@ -142,8 +144,6 @@ class EvaluateChunk {
     this.#paidByOthers = (await this.#deps.answers?.paidByOthers(this.#repeated)) ?? {};
     await closeLines(this.#request, this.#deps, this.#outcomes);
     this.#isLogged = true;
-    const refused = refusedIn(this.#outcomes.lines);
-    await this.#index.write(this.#deps.storage, this.#deps.environment.WORK_BUCKET, refused);
     const failure = this.#stop ?? this.#withoutAnswer;
     if (failure !== undefined) throw failure;
   }
@@ -183,7 +183,7 @@ class EvaluateChunk {
 
   /**
    * Plans each capture when it is asked for, so that the judge has the first ones at once. Takes them from the list: those that are
-   * written must not stay in memory, where the index grows.
+   * written must not stay in memory, where predictions are kept.
    */
   *#planned(
     captures: ReadCapture[],
@@ -211,11 +211,10 @@ class EvaluateChunk {
     const isAlways = (): boolean => always(capture, { variant }) !== undefined;
     const view = { capture, timeMs: this.#assessor.timeMsOf(capture), isAlways, replay };
     const pending = pendingVerdicts(traceId, view, isAbsent ? NO_TRACE_YET : stored, scorers, options, run);
-    // Captures are planned in the order of their lines, as the index wants them.
-    const isIndexed = replay === undefined && !options.replay && (stored !== undefined || !this.#request.chunk.traced);
-    const predictions = isIndexed ? this.#index.add(capture, traceId, line.raw.place) : undefined;
-    const facts = captureFacts(capture, { replay, predictions });
-    const work = { ...line, pending, stored, facts, predictions, question };
+    const isKept = replay === undefined && !options.replay && (stored !== undefined || !this.#request.chunk.traced);
+    const rows = isKept ? this.#predictions.add(capture, traceId, line.raw.place) : undefined;
+    const facts = captureFacts(capture, { replay, rows });
+    const work = { ...line, pending, stored, facts, question };
     if (isAbsent || stored !== undefined) return [work];
     this.#settleMissing(work);
     return [];
@@ -266,7 +265,7 @@ class EvaluateChunk {
       ...attemptFacts(this.#request, this.#deps.requestId, this.#startedAt, failure),
       scorers: askedOf(this.#deps.scorers).length,
       ...verdictsOf(this.#request.chunk, this.#outcomes.lines),
-      ...qualityOf(this.#outcomes.lines, this.#rows, this.#observe),
+      ...this.#quality(),
       spend,
       ...(Object.keys(this.#paidByOthers).length === 0 ? {} : { paidByOthers: this.#paidByOthers }),
       ...(batch === undefined ? {} : { batchSpend: batch.spend }),
@@ -277,7 +276,13 @@ class EvaluateChunk {
 
   /** Returns the receipt of an attempt that only writes traces. */
   logReceipt(failure: unknown): LogReceipt {
-    return { ...this.#logReceipt(failure), ...qualityOf(this.#outcomes.lines, this.#rows, this.#observe) };
+    return { ...this.#logReceipt(failure), ...this.#quality() };
+  }
+
+  #quality(): Pick<LogReceipt, 'quality' | 'failures'> {
+    const { captures, verdicts } = this.#rows;
+    const inferences = this.#predictions.counted(captures);
+    return qualityOf(this.#outcomes.lines, { captures, verdicts, inferences }, this.#observe);
   }
 
   #logReceipt(failure: unknown): LogReceipt {

@@ -1,7 +1,6 @@
 /** The outcome of a capture that was assessed and written: what this run has done with it, in this attempt and in those before. */
 
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
-import type { QualityCell } from '../../core/contract/quality.ts';
 import { boundsOf } from '../../judge/scorers/values.ts';
 import type { NewAssessment, StoredTrace } from '../../mlflow/types.ts';
 import { scorerSample } from '../../quality/sample.ts';
@@ -19,8 +18,6 @@ export interface PlannedWork extends ReadCapture {
   pending: PendingVerdicts;
   /** Absent if it must not be decoded, because it kills the function. */
   facts?: CaptureFacts;
-  /** The rows of a tabular capture. */
-  predictions?: QualityCell['predictions'] | undefined;
   /** The question to the judge, in a repeated attempt. */
   question?: string | undefined;
   /** The trace in MLflow; absent if it is to be written. */
@@ -45,14 +42,14 @@ export function outcomeOf(
   { run }: Pick<ChunkRequest, 'run'>,
   areJudged: boolean,
 ): LineOutcome {
-  const { traceId, range, pending, facts, raw, predictions } = item.work;
+  const { traceId, range, pending, facts, raw } = item.work;
   const known = { range, place: raw.place, traceId, facts, revision, outcome: result.trace, beyond: pending.beyond };
   const scorers = scorersOf(item, result, run);
   if (result.trace === 'missing') return { ...known, scorers };
   const verdicts = lineVerdicts(item, result, run);
   const isTold = !result.isOfOtherChunk && facts?.failedCall === undefined && facts?.serving !== false;
   return {
-    ...{ ...known, scorers, verdicts, predictions },
+    ...{ ...known, scorers, verdicts },
     ...(areJudged && { evaluation: evaluationOf(item, verdicts) }),
     ...(isTold && { counted: countedOf(item, result, run) }),
   };

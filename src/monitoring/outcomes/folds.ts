@@ -1,7 +1,6 @@
 /** The counts of a chunk: folds over the outcomes of its lines. */
 
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
-import type { QualityCell } from '../../core/contract/quality.ts';
 import {
   type EvaluateReceipt,
   LOG_TERMS,
@@ -14,11 +13,10 @@ import { workKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { addCounts, countBy, noCounts } from '../../core/values/counts.ts';
 import { sum } from '../../core/values/sum.ts';
-import type { LedgerRows } from '../../ledger/tables.ts';
 import { addCell, OTHER } from '../../quality/cell.ts';
 import { branch } from '../../quality/count-tree.ts';
 import { addFailures } from '../../quality/detectors.ts';
-import { foldRows } from '../../quality/fold.ts';
+import { type FoldedRows, foldRows } from '../../quality/fold.ts';
 import type { Observe } from '../../quality/tally.ts';
 import { type ChunkDependencies, isRepeated } from '../chunk/attempt.ts';
 import { type LineOutcome, type LineOutcomes, OUTCOMES, type ScorerOutcome } from './line-outcome.ts';
@@ -47,7 +45,7 @@ function termsOf<Term extends string>(
 }
 
 /** Returns why traces could not be built or were refused, by their ids. */
-export const refusedIn = (lines: Lines): Map<string, NamedError> =>
+const refusedIn = (lines: Lines): Map<string, NamedError> =>
   new Map(
     lines.flatMap(({ outcome, traceId = '', entry }) =>
       outcome === 'refused' && entry ? [[traceId, entry.reason] as const] : [],
@@ -95,20 +93,15 @@ export function verdictsOf(chunk: Chunk, lines: Lines) {
  *
  * @param observe absent if there are no objectives
  */
-export function qualityOf(lines: Lines, rows: LedgerRows, observe?: Observe): Pick<Receipt, 'quality' | 'failures'> {
+export function qualityOf(lines: Lines, rows: FoldedRows, observe?: Observe): Pick<Receipt, 'quality' | 'failures'> {
   const [quality, failures] = [foldRows(rows, { measures: observe?.measures ?? [], ofRun: true }), {}];
   const variants = new Set(Object.values(quality).flatMap(Object.keys));
   for (const line of lines) {
-    const { counted, outcome, predictions } = line;
-    const observed = counted && observe?.(counted);
-    addFailures(failures, observed?.failures ?? {});
-    const more: QualityCell = {
-      ...(counted && outcome === 'written' && predictions && { predictions }),
-      ...(Object.keys(observed?.seconds ?? {}).length > 0 && { seconds: observed?.seconds }),
-    };
-    if (Object.keys(more).length === 0) continue;
+    const { seconds = {}, failures: own = {} } = (line.counted && observe?.(line.counted)) ?? {};
+    addFailures(failures, own);
+    if (Object.keys(seconds).length === 0) continue;
     const variant = variantOfLine(line);
-    addCell(branch(branch(quality, hourOfLine(line)), variants.has(variant) ? variant : OTHER), more);
+    addCell(branch(branch(quality, hourOfLine(line)), variants.has(variant) ? variant : OTHER), { seconds });
   }
   return {
     ...(Object.keys(quality).length === 0 ? {} : { quality }),

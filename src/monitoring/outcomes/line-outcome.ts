@@ -2,7 +2,6 @@
 
 import type { LinePlace } from '../../captures/types.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
-import type { QualityCell } from '../../core/contract/quality.ts';
 import type {
   LogCounts,
   NamedError,
@@ -76,8 +75,6 @@ export interface LineOutcome {
   evaluation?: Evaluation;
   /** `isPast`: it is no longer in force, or a person has edited it. */
   verdicts?: readonly (LineVerdict & { isPast?: boolean })[];
-  /** The rows of a tabular capture. */
-  predictions?: QualityCell['predictions'] | undefined;
   /** Of a line in quarantine. */
   entry?: QuarantineEntry;
   /** None if nothing is judged, or if the judge has failed. */

@@ -6,7 +6,7 @@ import { buildTrace } from '../../../src/captures/trace/build.ts';
 import type { TraceRecord } from '../../../src/captures/trace/types.ts';
 import type { Capture, DecodeOptions, RawLine } from '../../../src/captures/types.ts';
 import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
-import { predictionRows } from '../../../src/ground-truth/index/predictions.ts';
+import { predictionRows } from '../../../src/ground-truth/predictions/predictions.ts';
 import { anyText } from '../../helpers/any-text.ts';
 import { captureOf, encodings, jsonSide, lineOf, rawLine, sideOf } from './arbitraries.ts';
 

@@ -1,4 +1,4 @@
-/** The captures and labels of `examples/tabular`, through the index, the join and the figures. */
+/** The captures and labels of `examples/tabular`, through the ledger, the join and the figures. */
 
 import { readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
@@ -9,12 +9,13 @@ import { truthFigures, waitingLabels } from '../../../bin/operate/truth-run.ts';
 import { decodeLine } from '../../../src/captures/decode.ts';
 import { packagePath } from '../../../src/core/process/package-folder.ts';
 import { dotenvSettings } from '../../../src/core/settings/dotenv-file.ts';
-import { PredictionIndex } from '../../../src/ground-truth/index/prediction-index.ts';
 import type { TruthFigures, TruthGroup } from '../../../src/ground-truth/measure/figures.ts';
+import { ChunkPredictions } from '../../../src/ground-truth/predictions/chunk-predictions.ts';
+import type { Row } from '../../../src/ledger/tables.ts';
 import { decodeOptions } from '../../../src/monitoring/chunk/decode-lines.ts';
 import { localFiles } from '../../../src/replay/source/open-source.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
-import { readAndJoin, stepsOn, truthFacts } from '../../helpers/ground-truth.ts';
+import { readAndJoin, stepsOn, tracedRow, truthFacts } from '../../helpers/ground-truth.ts';
 
 const EXAMPLE = packagePath('examples', 'tabular');
 const memory = new MemoryStorage();
@@ -25,17 +26,20 @@ const { environment } = deps;
 beforeAll(async () => {
   // A label waits for 30 days.
   jest.spyOn(Date, 'now').mockReturnValue(Date.parse('2026-12-06'));
-  const index = new PredictionIndex(environment);
+  const predictions = new ChunkPredictions(environment);
+  const traced: Row<'captures'>[] = [];
   for (const { path } of await localFiles(EXAMPLE)) {
     for (const [n, text] of readFileSync(path, 'utf8').trimEnd().split('\n').entries()) {
       const key = relative(EXAMPLE, path);
       const place = { bucket: 'b', key, etag: 'e', line: n + 1, start: 0, end: 1, objectTimeMs: 0 };
       const line = decodeLine({ bytes: Buffer.from(text), place }, decodeOptions(environment));
       if (line.kind !== 'capture') throw new Error(line.reason.message);
-      index.add(line.capture, `tr-${path}:${n}`, place);
+      const traceId = `tr-${path}:${n}`;
+      predictions.add(line.capture, traceId, place);
+      traced.push(tracedRow(traceId, key, line.capture.inferenceTimeMs));
     }
   }
-  await index.write(storage, environment.WORK_BUCKET);
+  await predictions.write({ storage, workBucket: environment.WORK_BUCKET }, traced);
   for (const path of await filesBelow(join(EXAMPLE, 'labels'), () => true)) {
     const key = `labels/${relative(EXAMPLE, path)}`;
     memory.put(key, readFileSync(path, 'utf8'));

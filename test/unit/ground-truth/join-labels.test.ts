@@ -1,14 +1,14 @@
 /** Labels that come late, early, twice, in disorder and across midnight find their predictions once, whatever is killed. */
-import { randomBytes } from 'node:crypto';
 import fc from 'fast-check';
 import type { ObjectFacts } from '../../../src/core/aws/storage.ts';
 import type { LabelCounts, LabeledRow, LabelValue, PredictionRow } from '../../../src/core/contract/ground-truth.ts';
-import { truthKeys } from '../../../src/core/contract/work-keys.ts';
+import { ledgerKeys, truthKeys } from '../../../src/core/contract/work-keys.ts';
 import { logger } from '../../../src/core/process/logging.ts';
 import { joinLabels } from '../../../src/ground-truth/join/join-labels.ts';
 import { labeledHours } from '../../../src/ground-truth/join/labeled-store.ts';
 import { sameLabel } from '../../../src/ground-truth/label-value.ts';
 import { readLabelFiles } from '../../../src/ground-truth/labels/read-files.ts';
+import { listFiles, readFiles, removeFiles, writeFile } from '../../../src/ledger/files.ts';
 import { hourOf } from '../../../src/quality/tally.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import {
@@ -20,6 +20,7 @@ import {
   type TruthFacts,
   truthFacts,
 } from '../../helpers/ground-truth.ts';
+import { storedPredictions } from '../../helpers/prediction-rows.ts';
 
 afterEach(() => void jest.restoreAllMocks());
 beforeEach(() => {
@@ -251,14 +252,14 @@ describe('a label', () => {
     expect(countsOf(facts)).toEqual({ lines: 1, joined: 1 });
   });
 
-  test('meets a prediction once that is in two hours of the index, and one that is in that of its file only', async () => {
+  test('meets a prediction once that is in two hours of the ledger, and one that is in that of its file only', async () => {
     const memory = new MemoryStorage();
     await put(memory, [prediction('a')]);
-    const copy = [...memory.objects].find(([key]) => key.startsWith(truthKeys.indexPrefix));
-    memory.objects.set(truthKeys.chunkIndex('2026-11-21T00', 'copy'), copy?.[1] as Buffer);
+    const ofTime = [...memory.objects.keys()];
+    await index(memory.storage, [prediction('a')], 'work', { hour: '2026-11-21T00' });
     putLabels(memory, 'f', [{ id: 'a', label: 1 }], 60);
     expect((await run(memory)).rows).toHaveLength(1);
-    memory.objects.delete(copy?.[0] as string);
+    for (const key of ofTime) memory.objects.delete(key);
     putLabels(memory, 'g', [{ id: 'a', label: 0 }]);
     expect(labelsOf(await run(memory))).toEqual({ 'tr-of-a': 0 });
     expect(await labeledHours(memory.storage, 'work')).toEqual(['2026-11-20T23']);
@@ -292,20 +293,20 @@ test('labels of a file that is still being read are not joined', async () => {
   expect(countsOf(await run(memory))).toEqual({ lines: 50_001, joined: 2, waiting: 49_999 });
 });
 
-describe('the index', () => {
-  const HOUR_MS = HOUR_S * 1000;
-  const OLD_MS = NOW_MS - 2 * HOUR_MS;
-  const files = (memory: MemoryStorage) =>
-    [...memory.objects.keys()]
-      .filter((key) => key.startsWith(truthKeys.indexPrefix))
-      .map((key) => (key.split('/')[3] ?? '').split('-')[0]);
-  /** Files of as many chunks, with one prediction each. */
-  async function chunks(memory: MemoryStorage, count: number, ms = OLD_MS, second = LATE_SECOND): Promise<string[]> {
-    const ids = Array.from({ length: count }, (_, n) => `${ms} ${second} ${n}`);
-    for (const id of ids) await put(memory, [prediction(id, { second })], ms);
-    return ids;
+describe('the ledger', () => {
+  const OLD_MS = NOW_MS - 2 * HOUR_S * 1000;
+  const TABLES = ['inferences', 'ids/inferences'] as const;
+
+  /** Puts the rows of all files of a day into one. */
+  async function merge({ storage }: MemoryStorage, remove: boolean): Promise<void> {
+    const work = { storage, workBucket: 'work' };
+    for (const table of TABLES) {
+      const keys = (await Array.fromAsync(listFiles(work, table))).map(({ key }) => key);
+      const rows = await Array.fromAsync(readFiles(work, table, keys));
+      await writeFile(work, table, '2026-11-20', rows.flat(), keys);
+      if (remove) await removeFiles(work, keys);
+    }
   }
-  const labelAll = (memory: MemoryStorage, ids: string[]) => putLabels(memory, 'f', labelEach(ids));
 
   test('is read again only where files were written since labels were compared with it', async () => {
     const memory = new MemoryStorage();
@@ -314,93 +315,69 @@ describe('the index', () => {
     putLabels(memory, 'f', [{ id: 'b', label: 1 }]);
     await run(memory);
     const getBytes = jest.spyOn(memory, 'getBytes');
-    const indexReads = () => getBytes.mock.calls.filter(([, key]) => key.startsWith(truthKeys.indexPrefix)).length;
+    const reads = () => getBytes.mock.calls.filter(([, key]) => key.startsWith(ledgerKeys.table('ids'))).length;
     await run(memory);
-    expect(indexReads()).toBe(0);
+    expect(reads()).toBe(0);
     await put(memory, [prediction('b')]);
     expect((await run(memory)).waiting).toEqual([]);
-    // Of the three files of the hour the new one: once to find it, once to join it.
-    expect(indexReads()).toBe(2);
+    // Of the three files of ids the new one: once to find it, once to join it.
+    expect(reads()).toBe(2);
   });
 
-  test('of a past hour is merged once, and waiting labels are compared with the merged file', async () => {
-    const memory = new DatedStorage();
-    const early = await chunks(memory, 10);
-    const [late = ''] = await chunks(memory, 1, OLD_MS + 1000);
-    labelAll(memory, ['before all']);
-    await run(memory);
-    expect(files(memory)).toEqual(['merged']);
-    // Nobody knows when the rows of a merged file came.
-    expect(memory.writtenMs.get([...memory.objects.keys()].find((key) => key.includes('merged-')) ?? '')).toBe(NOW_MS);
-    await chunks(memory, 9, OLD_MS + 2000);
-    await run(memory);
-    expect(files(memory).filter((name) => name === 'chunk')).toHaveLength(9);
-    labelAll(memory, [...early, late]);
-    expect(countsOf(await run(memory))).toEqual({ lines: 11, joined: 11 });
-  });
-
-  test.each([
-    ['few files', 9, OLD_MS, LATE_SECOND],
-    ['files of this hour', 10, NOW_MS, NOW_MS / 1000 - 60],
-    ['files that came in this hour', 10, NOW_MS - HOUR_MS + 1, LATE_SECOND],
-    ['files of the hour before', 10, OLD_MS, NOW_MS / 1000 - HOUR_S],
-  ])('stays as it is with %s', async (_, count, ms, second) => {
+  test.each([true, false])('has each prediction once beside a merge that has removed its parts: %s', async (remove) => {
     const memory = new MemoryStorage();
-    await chunks(memory, count, ms, second);
-    await run(memory);
-    expect(files(memory)).toEqual(Array(count).fill('chunk'));
+    for (const id of ['a', 'b', 'c']) await put(memory, [prediction(id)]);
+    await merge(memory, remove);
+    putLabels(memory, 'f', labelEach(['a', 'b', 'c']));
+    const facts = await run(memory);
+    expect(countsOf(facts)).toEqual({ lines: 3, joined: 3 });
+    expect(facts.rows).toHaveLength(3);
   });
 
-  test('is merged into files of some megabytes, and the latest entry still counts', async () => {
-    const memory = new DatedStorage();
-    const noise = () => randomBytes(1_800_000).toString('base64url');
-    for (let n = 0; n < 10; n += 1)
-      await put(memory, [prediction('a', { prediction: { value: n }, groups: [noise()] })], OLD_MS + n * 1000);
-    await run(memory);
-    expect(files(memory).length).toBeGreaterThan(2);
-    expect(files(memory)).toEqual(Array(files(memory).length).fill('merged'));
-    for (const bytes of memory.objects.values()) expect(bytes.length).toBeLessThan(8 * 1024 * 1024);
-    let n = NOW_MS;
-    // They were written in order.
-    for (const key of memory.objects.keys()) memory.writtenMs.set(key, n++);
-    labelAll(memory, ['a']);
-    expect((await run(memory)).rows).toMatchObject([{ prediction: { value: 9 } }]);
-  });
-
-  test('is found by a run that listed it before another one merged it', async () => {
-    const memory = new DatedStorage();
-    const ids = await chunks(memory, 10, NOW_MS - HOUR_MS / 2);
-    labelAll(memory, ids);
+  test.each(TABLES)('is found by a run that listed %s before a merge removed the parts', async (table) => {
+    const memory = new MemoryStorage();
+    const ids = Array.from({ length: 40 }, (_, n) => `id-${n}`);
+    for (const id of ids) await put(memory, [prediction(id)]);
+    putLabels(memory, 'f', labelEach(ids));
     const getBytes = memory.getBytes.bind(memory);
-    let isFirst = true;
+    let left = 5;
     jest.spyOn(memory, 'getBytes').mockImplementation(async (bucket, key) => {
-      if (key.startsWith(truthKeys.indexPrefix) && isFirst) {
-        isFirst = false;
-        jest.spyOn(Date, 'now').mockReturnValue(NOW_MS + HOUR_MS);
-        await readAndJoin(stepsOn(memory.storage));
-        expect(files(memory)).toEqual(['merged']);
+      if (key.startsWith(ledgerKeys.table(table))) left -= 1;
+      if (left === 0) {
+        left = Number.POSITIVE_INFINITY;
+        await merge(memory, true);
       }
       return getBytes(bucket, key);
     });
     const facts = await run(memory);
-    expect(isFirst).toBe(false);
-    expect(countsOf(facts)).toEqual({ lines: 10, joined: 10 });
-    expect(facts.rows).toHaveLength(10);
+    expect(left).toBe(Number.POSITIVE_INFINITY);
+    expect(countsOf(facts)).toEqual({ lines: 40, joined: 40 });
+    expect(facts.rows).toHaveLength(40);
   });
 
-  test('is merged over several invocations if the time is short', async () => {
+  test('says what a model predicted as the row of the highest precedence does, in whichever file it is', async () => {
     const memory = new MemoryStorage();
-    for (let n = 0; n < 3; n += 1) await chunks(memory, 10, OLD_MS, LATE_SECOND + n * HOUR_S);
-    let left = 0;
-    const deps = stepsOn(memory.storage, {}, () => (left-- > 0 ? 900_000 : 0));
-    const merged: number[] = [];
-    for (let invocation = 0; invocation < 3; invocation += 1) {
-      left = 1;
-      const { cursor } = await joinLabels(null, deps);
-      merged.push(files(memory).filter((name) => name === 'merged').length);
-      expect(cursor === null).toBe(invocation === 2);
+    for (const [value, precedence] of [2n, 3n, 1n].entries()) {
+      const event = { precedence, run: `run-${value}` };
+      await index(memory.storage, [prediction('a', { prediction: { value } })], 'work', event);
     }
-    expect(merged).toEqual([1, 2, 3]);
+    putLabels(memory, 'f', labelEach(['a']));
+    expect((await run(memory)).rows).toMatchObject([{ prediction: { value: 1 } }]);
+  });
+
+  test('gives each prediction back as it was, in the columns of its kind', async () => {
+    const memory = new MemoryStorage();
+    const predictions: PredictionRow['prediction'][] = [
+      ...[1, 0.5, -2e-7, '0.50', '87%', 'fern', '007', '12345678901234567890', true, false].map((value) => ({ value })),
+      { scores: [0.2, 0.8] },
+      { value: 'b', scores: [0.25, 0.75], classes: ['a', 'b'] },
+      { text: ['exact-hash1', 'plain-hash1'] },
+      { value: 'short', scores: [0.9], classes: ['short'], text: ['exact-hash2', 'plain-hash2'] },
+    ];
+    const rows = predictions.map((one, at) => prediction(`id-${at}`, { prediction: one }));
+    rows.push(prediction('grouped', { groups: ['30', null, ''], key: 'v1', row: 7 }));
+    await put(memory, rows);
+    expect(await storedPredictions(memory.storage)).toEqual(rows);
   });
 });
 
@@ -424,8 +401,8 @@ describe('time', () => {
     await put(memory, all, NOW_MS - 7_200_000);
     const ids = [...manyHours, prediction('twice')].map(({ id }) => id);
     putLabels(memory, 'f', labelEach(ids));
-    // For each hour and each prediction that is found, and then for two hours.
-    const time = invocations(manyHours.length + all.length + 2);
+    // For each of two days and each prediction that is found, and then for two hours.
+    const time = invocations(2 + all.length + 2);
     const deps = stepsOn(memory.storage, {}, time.remainingMs);
     await readLabelFiles(ALL, null, stepsOn(memory.storage));
     let [cursor, times]: [string | null, number] = [null, 0];
@@ -488,7 +465,7 @@ class Killed extends DatedStorage {
 }
 
 type Act =
-  | { kind: 'index'; rows: PredictionRow[]; ms?: number }
+  | { kind: 'index'; rows: PredictionRow[] }
   | { kind: 'labels'; name: string; labels: object[]; age: number }
   | { kind: 'run' };
 
@@ -500,7 +477,7 @@ async function happen(
   const memory = new Killed();
   let runs = 0;
   for (const act of acts) {
-    if (act.kind === 'index') await put(memory, act.rows, act.ms);
+    if (act.kind === 'index') await put(memory, act.rows);
     else if (act.kind === 'labels') putLabels(memory, act.name, act.labels, act.age);
     else {
       memory.left = kills[runs] ?? Number.POSITIVE_INFINITY;
@@ -526,11 +503,7 @@ async function unmarked(memory: MemoryStorage): Promise<string[]> {
 
 const twoDays: Act[] = [
   { kind: 'index', rows: ['a', 'b', 'c'].map((id) => prediction(id)) },
-  // An hour that is merged.
-  ...Array.from({ length: 10 }, (_, n): Act => {
-    const rows = [prediction(n < 5 ? 'a' : `merged-${n}`, { second: LATE_SECOND - HOUR_S, traceId: `tr-${n}` })];
-    return { kind: 'index', rows, ms: NOW_MS - 2 * HOUR_S * 1000 };
-  }),
+  { kind: 'index', rows: [1, 2, 3].map((n) => prediction('a', { second: LATE_SECOND - HOUR_S, traceId: `tr-${n}` })) },
   {
     kind: 'index',
     rows: [prediction('c', { traceId: 'tr-c2', second: LATE_SECOND + HOUR_S }), prediction('d', { endpoint: 'x' })],

@@ -5,7 +5,7 @@ import { buildTrace } from '../../../src/captures/trace/build.ts';
 import { traceIdOf } from '../../../src/captures/trace/ids.ts';
 import type { LabeledRow, PredictionRow } from '../../../src/core/contract/ground-truth.ts';
 import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
-import { predictionRows } from '../../../src/ground-truth/index/predictions.ts';
+import { predictionRows } from '../../../src/ground-truth/predictions/predictions.ts';
 import { labelAssessment } from '../../../src/ground-truth/publish/label-writer.ts';
 import { labelScorers } from '../../../src/judge/scorers/label-scorers.ts';
 import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';

@@ -2,10 +2,10 @@
 
 import { logger } from '../../../src/core/process/logging.ts';
 import { REDACT_KINDS, type Redaction } from '../../../src/core/settings/redact-setting.ts';
-import { PredictionIndex } from '../../../src/ground-truth/index/prediction-index.ts';
 import { measureTruth } from '../../../src/ground-truth/measure/measure.ts';
+import { ChunkPredictions } from '../../../src/ground-truth/predictions/chunk-predictions.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
-import { readAndJoin, stepsOn, truthFacts } from '../../helpers/ground-truth.ts';
+import { readAndJoin, stepsOn, tracedRow, truthFacts } from '../../helpers/ground-truth.ts';
 import { decodedOf, jsonRecord, lineOf } from '../captures/arbitraries.ts';
 
 beforeEach(() => {
@@ -29,16 +29,19 @@ async function figuresOf(settings: object, cases: readonly Case[], redaction: Re
   memory.put('labels/f.jsonl', cases.map(([, label], at) => JSON.stringify({ id: `id-${at}`, label })).join('\n'));
   const join = () => readAndJoin(deps, { bucket: 'b', prefix: 'labels/' });
   if (isFirst) await join();
-  const index = new PredictionIndex(deps.environment);
+  const predictions = new ChunkPredictions(deps.environment);
   for (const [at, [reply]] of cases.entries()) {
     const record = jsonRecord({ x: 1 }, reply);
     Object.assign((record as { eventMetadata: object }).eventMetadata, { inferenceId: `id-${at}` });
     const capture = decodedOf(lineOf(record), redaction && { redaction });
     const key = 'captures/fern-house/blue/2026/03/04/05/file.jsonl';
-    index.add(capture, `tr-${at}`, { bucket: 'b', key, etag: 'e', line: 1, start: 0, end: 1, objectTimeMs: 0 });
+    predictions.add(capture, `tr-${at}`, { bucket: 'b', key, etag: 'e', line: 1, start: 0, end: 1, objectTimeMs: 0 });
   }
   const before = new Set(memory.objects.keys());
-  await index.write(memory.storage, 'work');
+  await predictions.write(
+    { storage: memory.storage, workBucket: 'work' },
+    cases.map((_, at) => tracedRow(`tr-${at}`)),
+  );
   for (const key of memory.objects.keys()) if (!before.has(key)) memory.writtenMs.set(key, Date.now() + 60_000);
   await join();
   const { rows } = await truthFacts(memory.storage);

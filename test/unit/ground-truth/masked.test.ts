@@ -2,10 +2,10 @@
 
 import { logger } from '../../../src/core/process/logging.ts';
 import { REDACT_KINDS, type Redaction } from '../../../src/core/settings/redact-setting.ts';
-import { PredictionIndex } from '../../../src/ground-truth/index/prediction-index.ts';
 import { hashesOf } from '../../../src/ground-truth/masked.ts';
+import { ChunkPredictions } from '../../../src/ground-truth/predictions/chunk-predictions.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
-import { readAndJoin, stepsOn, type TruthFacts, truthFacts } from '../../helpers/ground-truth.ts';
+import { readAndJoin, stepsOn, type TruthFacts, tracedRow, truthFacts } from '../../helpers/ground-truth.ts';
 import { decodedOf, jsonRecord, lineOf } from '../captures/arbitraries.ts';
 
 beforeEach(() => {
@@ -34,9 +34,9 @@ function deps(memory: MemoryStorage, redaction?: Redaction) {
   return { ...steps, environment: { ...steps.environment, ...(redaction && { redaction }) } };
 }
 
-/** Indexes the captures, as a run with this masking does. */
+/** Writes the predictions of the captures, as a run with this masking does. */
 async function capture(memory: MemoryStorage, redaction?: Redaction): Promise<void> {
-  const index = new PredictionIndex(deps(memory, redaction).environment);
+  const predictions = new ChunkPredictions(deps(memory, redaction).environment);
   for (const [at, reply] of REPLIES.entries()) {
     const request = { messages: [{ role: 'user', content: 'Hi' }] };
     const record = jsonRecord(request, chat(reply)) as {
@@ -46,10 +46,13 @@ async function capture(memory: MemoryStorage, redaction?: Redaction): Promise<vo
     const capture = decodedOf(lineOf({ ...record, eventMetadata }), redaction && { redaction });
     const key = 'captures/fern-house/blue/2026/03/04/05/file.jsonl';
     const place = { bucket: 'b', key, etag: 'e', line: 1, start: 0, end: 1, objectTimeMs: 0 };
-    index.add(capture, `tr-${at}`, place);
+    predictions.add(capture, `tr-${at}`, place);
   }
   const before = new Set(memory.objects.keys());
-  await index.write(memory.storage, 'work');
+  await predictions.write(
+    { storage: memory.storage, workBucket: 'work' },
+    REPLIES.map((_, at) => tracedRow(`tr-${at}`)),
+  );
   // After any labels.
   for (const key of memory.objects.keys()) if (!before.has(key)) memory.writtenMs.set(key, Date.now() + 60_000);
 }

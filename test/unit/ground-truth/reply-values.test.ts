@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { parseJson } from '../../../src/captures/json.ts';
 import type { Prediction } from '../../../src/core/contract/ground-truth.ts';
 import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
-import { predictionOf } from '../../../src/ground-truth/index/reply-values.ts';
+import { predictionOf } from '../../../src/ground-truth/predictions/reply-values.ts';
 import { normalizedText, textHashes } from '../../../src/ground-truth/texts.ts';
 
 const settings = (given: object = {}) => groundTruthSchema.parse(given);

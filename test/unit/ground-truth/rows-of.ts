@@ -1,7 +1,7 @@
 /** The predictions that the index keeps of a call, by the inference's id without the call's. */
 import type { DecodeOptions } from '../../../src/captures/types.ts';
 import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
-import { predictionRows } from '../../../src/ground-truth/index/predictions.ts';
+import { predictionRows } from '../../../src/ground-truth/predictions/predictions.ts';
 import { captureOf, decodedOf, lineOf, type Side, sideOf } from '../captures/arbitraries.ts';
 
 const place = { key: 'c/e/v/2026/03/04/05/f.jsonl', endpointName: 'e' };

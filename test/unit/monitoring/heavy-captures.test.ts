@@ -9,7 +9,7 @@ import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { scriptedJudge } from '../../doubles/scripted-judge.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
 import { captureLine, chatReply, chatRequest, csv, json } from '../../helpers/deployed-captures.ts';
-import { indexRows } from '../../helpers/index-rows.ts';
+import { storedPredictions } from '../../helpers/prediction-rows.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 
 const environment = testEnvironment();
@@ -82,7 +82,7 @@ class Rig {
       traceId,
       all: all.map(({ name, value, error, rationale }) => [name, value, error, rationale]),
     }));
-    const rows = await indexRows(this.storage.storage);
+    const rows = await storedPredictions(this.storage.storage);
     const records = this.model.asks.map(({ prompt }) => prompt.user.record.replaceAll(prompt.fence, 'fence'));
     return { counts, logged: log?.counts, quality, traces, verdicts, rows, records };
   }

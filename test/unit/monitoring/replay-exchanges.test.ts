@@ -18,7 +18,7 @@ import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { scriptedJudge, told } from '../../doubles/scripted-judge.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
 import { captureLine, chatReply, chatRequest, csv, json } from '../../helpers/deployed-captures.ts';
-import { indexRows } from '../../helpers/index-rows.ts';
+import { storedPredictions } from '../../helpers/prediction-rows.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 
 const TIME = '2026-11-20T10:00:00Z';
@@ -102,7 +102,7 @@ class Rig {
     return logChunk(this.#request(lines, isReplay), deps);
   }
 
-  index = () => indexRows(this.memory.storage);
+  index = () => storedPredictions(this.memory.storage);
 }
 
 test('an exchange is judged against the captured reply, and counts in no rate and no prediction', async () => {

@@ -12,7 +12,7 @@ import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { scriptedJudge } from '../../doubles/scripted-judge.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
-import { indexRows } from '../../helpers/index-rows.ts';
+import { storedPredictions } from '../../helpers/prediction-rows.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 
 const TIME = '2026-11-20T10:00:00Z';
@@ -84,7 +84,7 @@ test('a request of a registered replay is traced with its run, and neither judge
   const [cell] = Object.values(Object.values(receipt.quality ?? {})[0] ?? {});
   expect(cell).toMatchObject({ captures: 1 });
   expect(rig.tags()).toEqual([expect.objectContaining(believed), expect.not.objectContaining(believed)]);
-  expect(await indexRows(rig.memory.storage)).toHaveLength(1);
+  expect(await storedPredictions(rig.memory.storage)).toHaveLength(1);
   const judged = Object.values(receipt.verdicts).flatMap((values) => Object.values(values));
   expect(Math.max(...judged)).toBe(1);
 });
@@ -116,7 +116,7 @@ test.each<[string, (id: string) => string]>([
   expect(receipt.quality).toBeDefined();
   expect(Object.keys(receipt.verdicts).length).toBeGreaterThan(0);
   expect(rig.tags()[0]).not.toHaveProperty('sent_by_replay');
-  expect(await indexRows(rig.memory.storage)).toHaveLength(1);
+  expect(await storedPredictions(rig.memory.storage)).toHaveLength(1);
 });
 
 test('a mark is believed for a day by the time of the capture, however late it is read', async () => {

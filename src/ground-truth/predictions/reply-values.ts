@@ -12,7 +12,7 @@ import NAMES from './reply-names.json' with { type: 'json' };
 /** How far each of rounded probabilities, and all together, may be from what they should be. */
 const ROUNDED = 0.005;
 const ROUNDED_TOGETHER = 0.05;
-/** Of a model with more classes, the index keeps the likeliest one. */
+/** Of a model with more classes, the likeliest one is kept. */
 const MAX_CLASSES = 100;
 /** A class, its probability, all classes and their probabilities, in any order. */
 const MAX_CELLS = 8;

@@ -1,4 +1,4 @@
-/** Finds what the index keeps of a capture: the prediction of each of its inferences, under the id that a label names. */
+/** Finds what is kept of a capture: the prediction of each of its inferences, under the id that a label names. */
 
 import { ofContent } from '../../captures/content.ts';
 import { capturePathOf } from '../../captures/files/capture-path.ts';

@@ -1,22 +1,21 @@
-/** Which predictions of a capture the index keeps, under which ids and hours, and what of it can be read again. */
+/** Which predictions of a capture are kept, under which ids and hours, and what of it can be read again. */
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { decodeLine } from '../../../src/captures/decode.ts';
 import type { Capture, DecodeOptions } from '../../../src/captures/types.ts';
 import type { PredictionRow } from '../../../src/core/contract/ground-truth.ts';
-import type { QualityCell } from '../../../src/core/contract/quality.ts';
 import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
-import { PredictionIndex } from '../../../src/ground-truth/index/prediction-index.ts';
-import { predictionRows } from '../../../src/ground-truth/index/predictions.ts';
 import { kindOfCounts } from '../../../src/ground-truth/measure/kind.ts';
+import { ChunkPredictions } from '../../../src/ground-truth/predictions/chunk-predictions.ts';
+import { predictionRows } from '../../../src/ground-truth/predictions/predictions.ts';
 import { textHashes } from '../../../src/ground-truth/texts.ts';
-import { addCell } from '../../../src/quality/cell.ts';
-import { hourOf } from '../../../src/quality/tally.ts';
+import { readFiles } from '../../../src/ledger/files.ts';
+import { foldRows } from '../../../src/quality/fold.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { anyText } from '../../helpers/any-text.ts';
 import { corpusFiles, expectationsOf, linesOf } from '../../helpers/corpus.ts';
-import { index, LATE_SECOND, prediction } from '../../helpers/ground-truth.ts';
-import { indexRows } from '../../helpers/index-rows.ts';
+import { index, prediction, tracedRow } from '../../helpers/ground-truth.ts';
+import { storedPredictions } from '../../helpers/prediction-rows.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 import { captureOf, decodedOf, jsonRecord, jsonSide, lineOf, sideOf } from '../captures/arbitraries.ts';
 
@@ -36,7 +35,7 @@ const rowsOf = (capture: Capture, given: object = {}, key = KEY): PredictionRow[
   predictionRows(capture, 'tr-1', { key, endpointName: 'own' }, groundTruthSchema.parse(given));
 
 /** The replies of 60 captures, from 0 to 59, as they are counted. */
-test.each<[string, string, (i: number) => string, object?]>([
+test.each<[string, string, (i: number) => string]>([
   ['numbers', 'are numbers that are not whole', (i) => (i / 60).toFixed(6)],
   ['numbers', 'are numbers that are not whole', (i) => (0.05 * (i % 5)).toFixed(2)],
   ['numbers', 'are more than 20 different numbers', String],
@@ -48,15 +47,21 @@ test.each<[string, string, (i: number) => string, object?]>([
   ['classes', 'are words, more than 20 different', (i) => String(i).padStart(3, '0')],
   ['classes', 'are words, more than 20 different', (i) => (i % 2 ? `A${i}` : String(i))],
   ['classes', 'are words, 2 different', (i) => (i % 2 ? 'yes' : 'no')],
-  ['classes', 'are words, more than 20 different', (i) => (i / 60).toFixed(6), { kind: 'classes' }],
-])('counted predictions are %s: they %s', (kind, why, reply, truth = {}) => {
-  const counted = new PredictionIndex(testEnvironment({ GROUND_TRUTH: JSON.stringify(truth) }));
-  const cell: QualityCell = {};
-  for (let i = 0; i < 60; i += 1) {
-    const predictions = counted.add(decoded(csv('1,2\n', `${reply(i)}\n`)), traceOf(String(i)), PLACE);
-    addCell(cell, { predictions });
-  }
-  expect(kindOfCounts(cell.predictions ?? {})).toEqual({ kind, why: `predictions ${why}` });
+])('counted predictions are %s: they %s', (kind, why, reply) => {
+  const counts = [0, 30].map((days) => {
+    const predictions = new ChunkPredictions(testEnvironment({ GROUND_TRUTH: JSON.stringify({ days }) }));
+    const captures = Array.from({ length: 60 }, (_, i) => ({ ...tracedRow(traceOf(String(i))), serving: true }));
+    for (const [i, { traceId = '' }] of captures.entries()) {
+      expect(predictions.add(decoded(csv('1,2\n', `${reply(i)}\n`)), traceId, PLACE)).toBe(1);
+    }
+    const inferences = predictions.counted(captures);
+    // Two runs know each of them, and one has been merged.
+    const all = [...inferences, ...inferences, ...inferences.map((row) => ({ ...row, value: 'old', precedence: 0n }))];
+    const cell = Object.values(foldRows({ captures, verdicts: [], inferences: all }, { measures: [] }))[0]?.[''];
+    expect(kindOfCounts(cell?.predictions ?? {})).toEqual({ kind, why: `predictions ${why}` });
+    return cell;
+  });
+  expect(counts[0]).toEqual(counts[1]);
 });
 
 describe('the rows of a capture', () => {
@@ -144,18 +149,23 @@ test('no capture of the corpus makes it throw, and most have rows', async () => 
 
 const environment = (given: object = {}) => testEnvironment({ GROUND_TRUTH: JSON.stringify(given) });
 
-async function indexed(
+/** Writes the predictions of captures, of which some are not traced after all. */
+async function written(
   storage: MemoryStorage,
   captures: readonly [name: string, capture: Capture][],
   given: object = {},
   refused = new Set<string>(),
 ): Promise<void> {
-  const index = new PredictionIndex(environment(given));
-  for (const [name, capture] of captures) index.add(capture, traceOf(name), PLACE);
-  await index.write(storage.storage, 'work', refused);
+  const predictions = new ChunkPredictions(environment(given));
+  for (const [name, capture] of captures) predictions.add(capture, traceOf(name), PLACE);
+  const traced = captures.map(([name, { inferenceTimeMs }]) => tracedRow(traceOf(name), KEY, inferenceTimeMs));
+  const rows = traced.map((row) => (refused.has(row.traceId ?? '') ? { ...row, outcome: 'refused' } : row));
+  await predictions.write({ storage: storage.storage, workBucket: 'work' }, rows);
 }
 
-const allRows = (storage: MemoryStorage) => indexRows(storage.storage);
+const allRows = (storage: MemoryStorage) => storedPredictions(storage.storage);
+const keysOf = ({ objects }: MemoryStorage) =>
+  [...objects.keys()].map((key) => key.replace(/-\w+\.part/, '')).toSorted();
 
 /** A capture with a number as its reply. */
 const numbered = (id: string, value = 1, inferenceTime = '2026-03-04T05:06:07Z'): [string, Capture] => [
@@ -163,41 +173,56 @@ const numbered = (id: string, value = 1, inferenceTime = '2026-03-04T05:06:07Z')
   decoded({ ...csv('1,2\n', `${value}\n`), eventMetadata: { eventId: id, inferenceTime } }),
 ];
 
-describe('the index of a part', () => {
-  test('has an object for each hour, by the time of the inference', async () => {
+describe('the rows of a chunk', () => {
+  test('are in a file for each table and day, by the hour of the line', async () => {
     const storage = new MemoryStorage();
-    await indexed(storage, [numbered('a'), numbered('b', 2, '2026-03-04T04:59:59Z'), numbered('c', 3)]);
+    await written(storage, [numbered('a'), numbered('b', 2, '2026-03-03T23:59:59Z'), numbered('c', 3)]);
+    expect(keysOf(storage)).toEqual(
+      ['ids/inferences', 'inferences'].flatMap((table) => [
+        `ledger/${table}/dt=2026-03-03/23-23.parquet`,
+        `ledger/${table}/dt=2026-03-04/05-05.parquet`,
+      ]),
+    );
     expect(await allRows(storage)).toMatchObject([
-      { hour: '2026-03-04T04', id: 'b', traceId: traceOf('b'), prediction: { value: 2 } },
-      { hour: '2026-03-04T05', id: 'a' },
-      { hour: '2026-03-04T05', id: 'c' },
+      { id: 'b', traceId: traceOf('b'), variant: 'blue', prediction: { value: 2 } },
+      { id: 'a' },
+      { id: 'c' },
     ]);
   });
 
-  test('has at most 24 hours and those of the files, whatever times captures claim', async () => {
+  test('leave out untraced captures, and no file is without rows', async () => {
     const storage = new MemoryStorage();
-    const captures = Array.from({ length: 100 }, (_, hour) =>
-      numbered(`id-${hour}`, 1, new Date(Date.UTC(2020, 0, 1, hour)).toISOString()),
-    );
-    await indexed(storage, captures);
-    expect([...storage.objects.keys()]).toHaveLength(25);
-    const rows = await allRows(storage);
-    expect(rows.filter(({ hour }) => hour === '2026-03-04T05')).toHaveLength(76);
-    expect(new Set(rows.map(({ id }) => id)).size).toBe(100);
-  });
-
-  test('leaves out untraced captures, and writes nothing without rows or with 0 days', async () => {
-    const storage = new MemoryStorage();
-    await indexed(storage, [numbered('a'), numbered('b')], {}, new Set([traceOf('a')]));
+    await written(storage, [numbered('a'), numbered('b')], {}, new Set([traceOf('a')]));
     expect(await allRows(storage)).toMatchObject([{ id: 'b' }]);
     const empty = new MemoryStorage();
-    await indexed(empty, [numbered('a')], {}, new Set([traceOf('a')]));
-    await indexed(empty, [numbered('a')], { days: 0 });
-    await indexed(empty, []);
+    await written(empty, [numbered('a')], {}, new Set([traceOf('a')]));
+    await written(empty, []);
     expect(empty.objects.size).toBe(0);
   });
 
-  test('lacks a capture that cannot be read, and no other', async () => {
+  test('have neither ids nor hashes, scores and groups with 0 days, but what is counted', async () => {
+    const storage = new MemoryStorage();
+    const chat = json(
+      { messages: [{ role: 'user', content: 'Fern?' }] },
+      { choices: [{ message: { content: 'Yes.' } }] },
+    );
+    const likeliest = json({ instances: [{ x: 1 }] }, { predictions: [[0.1, 0.7, 0.2]] });
+    const captures = [csv('1,2\n', '0.5\n'), csv('1,2\n', `"${'long '.repeat(20)}"\n`), chat, likeliest];
+    const named = captures.map((record, at): [string, Capture] => [String(at), decoded(record)]);
+    await written(storage, named, { days: 0, groups: ['0'] });
+    expect(keysOf(storage)).toEqual(['ledger/inferences/dt=2026-03-04/05-05.parquet']);
+    const rows = await Array.fromAsync(
+      readFiles({ storage: storage.storage, workBucket: 'b' }, 'inferences', storage.objects.keys()),
+    );
+    const called = { endpoint: 'fern-house', variant: 'blue', hour: '2026-03-04T05', precedence: 1n, isCounted: true };
+    const time = Date.UTC(2026, 2, 4, 5, 6, 7);
+    expect(rows.flat()).toEqual([
+      { ...called, time, traceId: traceOf('0'), value: '0.5', number: 0.5 },
+      { ...called, time, traceId: traceOf('3'), value: '1', number: 1 },
+    ]);
+  });
+
+  test('lack a capture that cannot be read, and no other', async () => {
     const storage = new MemoryStorage();
     const [, hostile] = numbered('hostile');
     const inferences = new Proxy([], {
@@ -205,44 +230,36 @@ describe('the index of a part', () => {
         throw new TypeError('hostile');
       },
     });
-    await indexed(storage, [numbered('a'), ['hostile', { ...hostile, inferences }], numbered('b')]);
+    await written(storage, [numbered('a'), ['hostile', { ...hostile, inferences }], numbered('b')]);
     expect(await allRows(storage)).toMatchObject([{ id: 'a' }, { id: 'b' }]);
   });
 
-  test('keeps ten thousand rows of a call', async () => {
+  test('of calls may be ten thousand each, in several files', async () => {
     const storage = new MemoryStorage();
     const lines = Array.from({ length: 10_000 }, (_, row) => `${row}`).join('\n');
-    await indexed(storage, [['many', decoded(csv(lines, lines))]]);
-    const rows = await allRows(storage);
-    expect(rows.map(({ id, row, prediction }) => [id, row, prediction.value])).toEqual(
-      rows.map((_, row) => [`event_${row}`, row, row]),
+    const names = ['a', 'b', 'c'];
+    await written(
+      storage,
+      names.map((name) => [name, decoded(csv(lines, lines))]),
     );
-    expect(rows).toHaveLength(10_000);
-    const [body] = storage.objects.values();
-    expect(body?.length).toBeLessThan(10_000 * 16);
+    expect(storage.objects.size).toBe(4);
+    const rows = await allRows(storage);
+    expect(rows.map(({ id, row }) => [id, row])).toEqual(
+      rows.map(({ prediction }) => [`event_${prediction.value}`, prediction.value]),
+    );
+    expect(new Set(rows.map(({ traceId, row }) => `${traceId} ${row}`)).size).toBe(30_000);
   });
 });
 
-test('a killed attempt and its repetition write the same file', async () => {
-  const storage = new MemoryStorage();
-  const captures = Array.from({ length: 40 }, (_, n) => numbered(`id-${n}`, n));
-  await indexed(storage, captures);
-  const before = [...storage.objects.keys()];
-  await indexed(storage, captures);
-  expect([...storage.objects.keys()]).toEqual(before);
-  expect(await allRows(storage)).toHaveLength(40);
-});
-
-test('the index is read as it was written, whatever ids callers choose', async () => {
+test('predictions are read as they were written, whatever ids callers choose', async () => {
   const id = anyText({ minLength: 1, maxLength: 20 });
-  const unique = fc.uniqueArray(fc.oneof(id, fc.constantFrom('__proto__', '"', '\\"', '\n', '\ud800', '{"id":"')));
+  const unique = fc.uniqueArray(fc.oneof(id, fc.constantFrom('__proto__', '"', '\\"', '\n', '{"id":"')));
   await fc.assert(
     fc.asyncProperty(unique, async (ids) => {
       const storage = new MemoryStorage();
       const rows = ids.map((each) => prediction(each));
       await index(storage.storage, rows);
-      const hour = hourOf(LATE_SECOND * 1000);
-      expect(await allRows(storage)).toEqual(rows.map((row) => ({ ...row, hour })));
+      expect(await allRows(storage)).toEqual(rows);
     }),
   );
 });

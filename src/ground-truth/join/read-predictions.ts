@@ -1,0 +1,58 @@
+/** Reads predictions from the ledger by their ids. */
+
+import type { Work } from '../../core/aws/storage.ts';
+import type { PredictionRow } from '../../core/contract/ground-truth.ts';
+import { type LedgerFile, listFiles, readListed } from '../../ledger/files.ts';
+import type { Row } from '../../ledger/tables.ts';
+import { predictionRow } from '../predictions/ledger-rows.ts';
+
+type IdRow = Row<'ids/inferences'>;
+
+const JOINED = ['id', 'run', 'key', 'start', 'precedence', 'traceId', 'index', 'groups'] as const;
+
+/** Yields the rows with ids that are wanted. Several runs may have written rows of a prediction, and a merge doubles. */
+export async function* readIds(
+  work: Work,
+  files: Iterable<LedgerFile>,
+  isWanted: (id: string) => boolean,
+  only: readonly (keyof IdRow)[],
+): AsyncGenerator<IdRow & { id: string }> {
+  for await (const rows of readListed(work, 'ids/inferences', files, only)) {
+    for (const { id, ...row } of rows) if (id !== undefined && isWanted(id)) yield { ...row, id };
+  }
+}
+
+/**
+ * Yields each prediction with an id that is wanted once, as the row of the highest precedence has it.
+ *
+ * @param files of ids
+ * @param hours of the ledger, such as `2026-11-20T10`
+ */
+export async function* readPredictions(
+  work: Work,
+  files: readonly LedgerFile[],
+  hours: ReadonlySet<string>,
+  isWanted: (id: string) => boolean,
+): AsyncGenerator<PredictionRow> {
+  const touches = ({ first, last }: LedgerFile) => [...hours].some((hour) => first <= hour && hour <= last);
+  const found = new Map<string, IdRow>();
+  for await (const row of readIds(work, files.filter(touches), isWanted, JOINED)) {
+    const subject = subjectOf(row);
+    if ((row.precedence ?? 0n) >= (found.get(subject)?.precedence ?? 0n)) found.set(subject, row);
+  }
+  const days = files.filter(touches).map(({ day }) => day);
+  const listed = await Array.fromAsync(listFiles(work, 'inferences', days[0], days.at(-1)));
+  for await (const rows of readListed(work, 'inferences', listed.filter(touches))) {
+    for (const row of rows) {
+      const id = found.get(subjectOf(row));
+      if (id === undefined || eventOf(id) !== eventOf(row)) continue;
+      found.delete(subjectOf(row));
+      yield predictionRow(id, row);
+    }
+  }
+}
+
+/** Returns what tells the rows of a prediction apart that several runs have written, with whatever settings. */
+const eventOf = ({ run, key, start }: Pick<IdRow, 'run' | 'key' | 'start'>): string => `${run}\n${key}\n${start}`;
+
+const subjectOf = ({ traceId, index }: Pick<IdRow, 'traceId' | 'index'>): string => `${traceId}\n${index}`;

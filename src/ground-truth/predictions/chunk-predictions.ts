@@ -1,0 +1,121 @@
+/** The predictions of a chunk, until it is known what became of its lines. */
+
+import { gunzipSync, gzipSync } from 'node:zlib';
+import type { Capture, CaptureFormat, LinePlace } from '../../captures/types.ts';
+import type { Work } from '../../core/aws/storage.ts';
+import type { PredictionRow } from '../../core/contract/ground-truth.ts';
+import { logger } from '../../core/process/logging.ts';
+import { ownFault } from '../../core/process/own-fault.ts';
+import { timeOf, withinTime } from '../../core/process/within-time.ts';
+import type { LambdaEnvironment } from '../../core/settings/environment.ts';
+import { appendRows } from '../../ledger/files.ts';
+import { type EventColumns, eventIn, type Row } from '../../ledger/tables.ts';
+import { type MaskSettings, maskedPrediction } from '../masked.ts';
+import { idRow, inferenceRow } from './ledger-rows.ts';
+import { predictionRows } from './predictions.ts';
+
+/** Characters that are compressed together. */
+const MEMBER_CHARS = 256 * 1024;
+/** Two thirds of the time of zlib's default, for hardly more bytes. */
+const LEVEL = 3;
+/** Predictions that are in memory as rows at a time, and in a file. */
+const PART_ROWS = 20_000;
+
+/** The formats of tabular endpoints. */
+const WITHOUT_TEXT: ReadonlySet<CaptureFormat> = new Set(['tabular-csv', 'tabular-json', 'jsonlines', 'json']);
+
+type PredictionSettings = MaskSettings & Pick<LambdaEnvironment, 'SAGEMAKER_ENDPOINT_NAME'>;
+
+interface Kept {
+  row: PredictionRow;
+  isCounted: boolean;
+}
+
+/** Whether it is a class or a number, and no text. */
+const hasName = ({ prediction: { value, scores } }: PredictionRow): boolean => (value ?? scores) !== undefined;
+
+/** Predictions are compressed as they come, to some 60 bytes each. */
+export class ChunkPredictions {
+  readonly #settings: PredictionSettings;
+  readonly #members: Buffer[] = [];
+  #open = '';
+
+  constructor(settings: PredictionSettings) {
+    this.#settings = settings;
+  }
+
+  /**
+   * Adds what a label could be compared with, and what is counted. A capture that this fails for has a trace nevertheless.
+   *
+   * @returns how many predictions are counted, if it is a table with some
+   */
+  add(capture: Capture, traceId: string, place: LinePlace): number | undefined {
+    const { GROUND_TRUTH: settings, SAGEMAKER_ENDPOINT_NAME: endpointName } = this.#settings;
+    const isCounted = WITHOUT_TEXT.has(capture.format);
+    if (settings.days === 0 && (!isCounted || capture.isApart)) return undefined;
+    const rowsOf = () =>
+      predictionRows(capture, traceId, { key: place.key, endpointName }, settings).map((row) =>
+        maskedPrediction(row, this.#settings),
+      );
+    try {
+      const rows = withinTime(timeOf(capture), rowsOf);
+      const named = rows.filter(hasName);
+      for (const row of settings.days === 0 ? named : rows) this.#keep({ row, isCounted });
+      return isCounted && named.length > 0 ? named.length : undefined;
+    } catch (error) {
+      const fault = ownFault(error);
+      if (fault === undefined) throw error;
+      logger.warn('A prediction could not be read, and no label will find it', { traceId, fault });
+      return undefined;
+    }
+  }
+
+  #keep(kept: Kept): void {
+    this.#open += `${JSON.stringify(kept)}\n`;
+    if (this.#open.length >= MEMBER_CHARS) this.#close();
+  }
+
+  #close(): void {
+    if (this.#open !== '') this.#members.push(gzipSync(this.#open, { level: LEVEL }));
+    this.#open = '';
+  }
+
+  /** Yields each prediction with what the run did with its trace. Those of a line that has none are left out. */
+  *#all(captures: readonly Row<'captures'>[]): Generator<Kept & { event: EventColumns }> {
+    const traced = captures.filter(({ outcome }) => outcome === 'traced' || outcome === 'alreadyThere');
+    const events = new Map(traced.map((row) => [row.traceId, eventIn(row)]));
+    this.#close();
+    for (const member of this.#members) {
+      for (const line of gunzipSync(member).toString().trimEnd().split('\n')) {
+        const kept = JSON.parse(line) as Kept;
+        const event = events.get(kept.row.traceId);
+        if (event !== undefined) yield { ...kept, event };
+      }
+    }
+  }
+
+  /** Returns what is counted, as rows of the table `inferences`. @param captures rows of this chunk */
+  counted(captures: readonly Row<'captures'>[]): Row<'inferences'>[] {
+    const rows: Row<'inferences'>[] = [];
+    for (const { row, isCounted, event } of this.#all(captures)) {
+      const { traceId, precedence } = event;
+      if (isCounted) rows.push(inferenceRow(row, { traceId, precedence }, { days: 0, isCounted }));
+    }
+    return rows;
+  }
+
+  /** Writes the rows of both tables. @param captures rows of this chunk @throws the errors of the storage */
+  async write(work: Work, captures: readonly Row<'captures'>[]): Promise<void> {
+    const { days } = this.#settings.GROUND_TRUTH;
+    const inferences: Row<'inferences'>[] = [];
+    const ids: Row<'ids/inferences'>[] = [];
+    const append = (): Promise<void> =>
+      appendRows(work, { inferences: inferences.splice(0), 'ids/inferences': ids.splice(0) });
+    for (const { row, isCounted, event } of this.#all(captures)) {
+      inferences.push(inferenceRow(row, event, { days, isCounted }));
+      if (days > 0) ids.push(idRow(row, event));
+      if (inferences.length === PART_ROWS) await append();
+    }
+    await append();
+  }
+}

@@ -1,0 +1,62 @@
+/** A prediction as rows of the ledger: its id and groups, which are kept as long as labels may come, and what was predicted. */
+
+import type { Prediction, PredictionRow } from '../../core/contract/ground-truth.ts';
+import type { EventColumns, Row } from '../../ledger/tables.ts';
+import { predictedName } from '../../quality/fold.ts';
+import { predictedNumber } from '../label-value.ts';
+
+const called = ({ endpoint, second, row, key }: PredictionRow) => ({
+  index: row,
+  endpoint,
+  time: second * 1000,
+  maskedBy: key,
+});
+
+/** @param event what the run did with the trace */
+export const idRow = (row: PredictionRow, event: EventColumns): Row<'ids/inferences'> => ({
+  ...event,
+  ...called(row),
+  id: row.id,
+  groups: row.groups,
+});
+
+/**
+ * @param event what the run did with the trace
+ * @param kept whether it is the row of a table, and the `days` of `GROUND_TRUTH`: if it is 0, the row has only what is counted
+ */
+export function inferenceRow(
+  row: PredictionRow,
+  event: EventColumns,
+  kept: { days: number; isCounted: boolean },
+): Row<'inferences'> {
+  const { value, scores, classes, text } = row.prediction;
+  const written = { value: value === undefined ? undefined : String(value), scores, classes };
+  const name = value ?? predictedName(written);
+  const known = {
+    ...event,
+    ...called(row),
+    number: name === undefined ? undefined : predictedNumber(name),
+    isBoolean: typeof value === 'boolean' || undefined,
+    isCounted: kept.isCounted || undefined,
+  };
+  if (kept.days === 0) return { ...known, value: predictedName(written) };
+  return { ...known, ...written, exact: text?.[0], normalized: text?.[1] };
+}
+
+/** Returns the prediction that both rows are of. */
+export function predictionRow(
+  { id = '', groups }: Pick<Row<'ids/inferences'>, 'id' | 'groups'>,
+  row: Row<'inferences'>,
+): PredictionRow {
+  const { endpoint = '', variant = '', time = 0, traceId = '', index, maskedBy, ...said } = row;
+  const { scores, classes, exact, normalized } = said;
+  const text: Prediction['text'] = exact === undefined || normalized === undefined ? undefined : [exact, normalized];
+  const prediction = { value: writtenValue(said), scores, classes, text };
+  return { id, endpoint, variant, second: time / 1000, traceId, row: index, prediction, groups, key: maskedBy };
+}
+
+/** A number is written as a program writes it: `0.50` and `87%` are texts. */
+function writtenValue({ value, number, isBoolean }: Row<'inferences'>): Prediction['value'] {
+  if (isBoolean) return value === 'true';
+  return value !== undefined && String(number) === value ? number : value;
+}
