@@ -1,6 +1,6 @@
 /** Which of several rows about the same subject counts. Nothing of it depends on a clock, or on the order of files. */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 /** What became of a line, or the state of a verdict. */
 const RANKS = {
@@ -22,6 +22,8 @@ const RANKS = {
 export type Ranked = keyof typeof RANKS;
 
 const [REVISION_BITS, EVENT_BITS] = [45n, 12n];
+/** Of that many bits, in hex. */
+const EVENT_DIGITS = 3;
 
 /**
  * @param revision that of the trace's item, below 2^45; 0 if there is none
@@ -29,6 +31,6 @@ const [REVISION_BITS, EVENT_BITS] = [45n, 12n];
  */
 export function precedenceOf(ranked: Ranked, isDecoded: boolean, revision: number, event: string): bigint {
   const rank = BigInt(RANKS[ranked] * 2 + (isDecoded ? 1 : 0));
-  const digest = BigInt(createHash('sha256').update(event).digest().readUInt16BE() >> 4);
+  const digest = BigInt(`0x${hash('sha256', event).slice(0, EVENT_DIGITS)}`);
   return (((rank << REVISION_BITS) + BigInt(revision)) << EVENT_BITS) + digest;
 }
