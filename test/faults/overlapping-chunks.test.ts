@@ -1,23 +1,23 @@
 /**
  * Chunks with the same lines at the same time: of runs over copies, over a file that grew, and of one run. Each trace is written once, one
- * verdict of each scorer is in force, and the receipts of all chunks together say what MLflow has; also where functions are killed.
+ * verdict of each scorer is in force, and the rows of all chunks together say what MLflow has; also where functions are killed.
  */
-import type { QualityCounts } from '../../src/core/contract/quality.ts';
 import type { Receipt } from '../../src/core/contract/receipts.ts';
 import { Random } from '../../src/core/values/random.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
+import { noRows } from '../../src/ledger/tables.ts';
 import { LimitsTable } from '../../src/limits/table.ts';
-import { qualityOfChunk } from '../../src/monitoring/chunk-quality.ts';
 import { evaluateChunk, logChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { emptyChunkState, foldReceipt } from '../../src/monitoring/receipts.ts';
-import { addTree } from '../../src/quality/count-tree.ts';
 import { cellsOf, sumOfCells } from '../../src/quality/counts-store.ts';
+import { foldRows } from '../../src/quality/fold.ts';
 import { MemoryStorage } from '../doubles/memory-storage.ts';
 import { MemoryTable } from '../doubles/memory-table.ts';
 import { MemoryTraces } from '../doubles/memory-traces.ts';
 import { scriptedJudge } from '../doubles/scripted-judge.ts';
 import { chunkRequest } from '../helpers/chunk-request.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
+import { ledgerRows } from '../helpers/ledger-rows.ts';
 import { testEnvironment } from '../helpers/test-environment.ts';
 
 const SCORERS = scorersFor().filter(isJudgeScorer).slice(0, 2);
@@ -70,6 +70,7 @@ class Stack {
   readonly table = new MemoryTable();
   readonly store = new MemoryTraces();
   readonly states: ReturnType<typeof emptyChunkState>[] = [];
+  readonly rows = noRows();
   readonly kills: number;
   #owners = 0;
 
@@ -88,6 +89,10 @@ class Stack {
     this.states.push(state);
     for (let attempt = 0; ; attempt += 1) {
       const life = new Life(attempt < this.kills ? 1 + random.below(150) : Number.POSITIVE_INFINITY);
+      memory.putBytes = async (...given) => {
+        if (life.left <= 0) throw new Error('killed');
+        await MemoryStorage.prototype.putBytes.apply(memory, given);
+      };
       this.#owners += 1;
       const requestId = `owner-${this.#owners}`;
       const send = (command: never): Promise<unknown> => this.table.send(command);
@@ -99,7 +104,12 @@ class Stack {
       const work = () => (judged ? evaluateChunk(attempted, { ...deps, ...judge }) : logChunk(attempted, deps));
       try {
         const receipt: Receipt = await work();
-        if (life.left > 0) return foldReceipt(state, receipt);
+        if (life.left > 0) {
+          const { captures, verdicts } = await ledgerRows(storage, 'work');
+          this.rows.captures.push(...captures);
+          this.rows.verdicts.push(...verdicts);
+          return foldReceipt(state, receipt);
+        }
       } catch (error) {
         if (life.left > 0) throw error;
       }
@@ -108,16 +118,12 @@ class Stack {
     }
   }
 
-  /** Processes all at once. @returns what MLflow has, and what the receipts say of these and all before */
+  /** Processes all at once. @returns what MLflow has, and what the rows and the receipts say of these and all before */
   async race(works: readonly Work[]) {
     await Promise.all(works.map((work) => this.process(work)));
-    const total: QualityCounts = {};
     let newVerdicts = 0;
-    for (const state of this.states) {
-      addTree(total, qualityOfChunk(state) ?? {});
-      newVerdicts += state.evaluate.done?.counts.newVerdicts ?? 0;
-    }
-    const { captures = 0, scorers = {} } = sumOfCells(cellsOf(total));
+    for (const { evaluate } of this.states) newVerdicts += evaluate.done?.counts.newVerdicts ?? 0;
+    const { captures = 0, scorers = {} } = sumOfCells(cellsOf(foldRows(this.rows, { measures: [] })));
     const samples = Object.values(scorers[SCORERS[0]?.name ?? ''] ?? {});
     const counted = samples.flatMap(({ values }) => Object.values(values ?? {})).reduce((sum, count) => sum + count, 0);
     const traces = await this.store.getTraces('', [...this.store.assessments.keys()]);
