@@ -8,6 +8,7 @@ Reads S3 with boto3 and MLflow's database with SQL, and shares no code with the 
 import base64
 import collections
 import contextlib
+import io
 import json
 import pathlib
 import sqlite3
@@ -16,6 +17,8 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "helpers"))
 with contextlib.redirect_stdout(sys.stderr):  # Output of MLflow must not mix with the answer.
     import boto3
+    import pandas
+    from pyarrow import parquet
     from fault_reader import VERDICT_TERMS, equations, last_attempts, manifest_of, objects, record_of, tokens_of, trace_id_of
 
 # The number of examples that are printed for each problem.
@@ -228,6 +231,53 @@ def check_settled(s3, work_bucket, runs, lines, names, problems):
                 problems.add("verdicts stored and reported differ", f"{run} chunk {number}: {stored} and {counts['alreadyThere']}")
 
 
+# The outcomes of a trace, and of a verdict, that the ledger may have of what MLflow has.
+TRACED = {"traced", "alreadyThere"}
+
+
+def table_of(s3, work_bucket, name):
+    """All rows of a table of the ledger."""
+    parts = [
+        parquet.read_table(io.BytesIO(body)).to_pandas()
+        for key, body in objects(s3, work_bucket, f"ledger/{name}/")
+        if key.endswith(".parquet")
+    ]
+    return pandas.concat(parts, ignore_index=True)
+
+
+def check_ledger(s3, work_bucket, db, lines, traces, problems):
+    """Checks that the rows of highest precedence are what MLflow and the bucket have, one by one."""
+    captures = table_of(s3, work_bucket, "captures").sort_values(["precedence", "attempt"])
+    by_trace = captures[captures.trace_id.notna()].drop_duplicates("trace_id", keep="last").set_index("trace_id")
+    known = set(by_trace.index[by_trace.outcome.isin(TRACED)])
+    for trace_id in traces - known:
+        problems.add("a trace that the ledger does not have", trace_id)
+    for trace_id in known - traces:
+        problems.add("a trace of the ledger that MLflow does not have", trace_id)
+    places = captures[captures.trace_id.isna()].drop_duplicates(["key", "start"], keep="last")
+    quarantined = {(key, int(start)) for key, start in places[places.outcome == "quarantined"][["key", "start"]].values}
+    bad = {(line.key, line.start) for line in lines if line.trace_id is None}
+    for place in quarantined ^ bad:
+        problems.add("a place in quarantine in the ledger alone, or not in it", place)
+    verdicts = table_of(s3, work_bucket, "verdicts").sort_values(["precedence", "attempt"])
+    in_force = verdicts.drop_duplicates(["trace_id", "scorer"], keep="last")
+    given = in_force[in_force.state == "given"]
+    told = {(row.trace_id, row.scorer): row.number if row.number == row.number else row.value for row in given.itertuples()}
+    stored = {
+        (trace_id, name): json.loads(value)
+        for trace_id, name, value in db.execute(
+            "SELECT trace_id, name, value FROM assessments WHERE valid = 1 AND value IS NOT NULL"
+        )
+    }
+    for subject in told.keys() | stored.keys():
+        ours, theirs = told.get(subject), stored.get(subject)
+        same = ours == theirs or str(ours).lower() == str(theirs).lower()
+        if not same:
+            problems.add("a verdict of the ledger that differs from MLflow's", f"{subject}: {ours} and {theirs}")
+    paid = verdicts.drop_duplicates(["run", "key", "start", "scorer", "trace_id"], keep="last").usd.sum()
+    return {"ledger": {"rows": len(captures), "traces": len(known), "verdicts": len(told), "usd": round(float(paid), 4)}}
+
+
 def main():
     question = json.loads(sys.argv[1])
     s3 = boto3.client("s3")
@@ -242,6 +292,7 @@ def main():
     stored, traces = check_traces(db, experiment_id, lines, problems)
     quarantine = check_quarantine(s3, question["workBucket"], lines, traces, problems)
     verdicts, names = check_verdicts(db, lines, traces, problems)
+    ledger = check_ledger(s3, question["workBucket"], db, lines, set(traces), problems)
     runs = check_runs(s3, question["workBucket"], problems)
     check_settled(s3, question["workBucket"], question["settledRuns"], lines, names, problems)
     print(
@@ -251,6 +302,7 @@ def main():
                 **stored,
                 "quarantine": quarantine,
                 **verdicts,
+                **ledger,
                 **runs,
                 "problems": problems.told(),
             }
