@@ -24,6 +24,7 @@ import type { StatusOutput } from './commands/status.ts';
 import type { StopResult } from './commands/stop.ts';
 import type { Diagnosis } from './doctor/diagnose.ts';
 import type { InspectReport, LineReport } from './offline/inspect.ts';
+import type { SqlResult } from './operate/athena.ts';
 import type { WorstTraces } from './operate/worst.ts';
 import type { ErrorOutput } from './program.ts';
 
@@ -53,6 +54,7 @@ export interface JsonOutputs {
   runs: About & RunsOutput;
   /** With `--lines`, `--out` or `--reason` the quarantined lines. */
   show: About & (RunsFollowed | Quarantined);
+  sql: About & SqlResult;
   status: StatusOutput;
   stop: About & StopResult;
   worst: About & WorstTraces;

@@ -8,6 +8,7 @@ import { monitoringDashboard } from './dashboard.ts';
 import { Forward } from './forward.ts';
 import { GroundTruth } from './ground-truth.ts';
 import { itemTable } from './item-table.ts';
+import { ledgerSql } from './ledger-sql.ts';
 import { allowBatchInference, monitoringFunctions } from './monitoring-functions.ts';
 import { captureRule } from './object-rule.ts';
 import { qualityAlarms } from './quality-alarms.ts';
@@ -68,6 +69,7 @@ export function monitor(scope: Construct, settings: Settings) {
     processorArn: functions.log.functionArn,
     workBucket: workBucket.bucketName,
     alarmTopicArn: topic.topicArn,
+    ...ledgerSql(new Construct(scope, 'Sql'), settings.STACK_PREFIX, workBucket),
     ...settingOutputs(settings),
   };
   outputParameters(new Construct(scope, 'Outputs'), settings.STACK_PREFIX, outputs);

@@ -38,6 +38,7 @@ export function workBucketOf(parent: Construct, id: string, settings: Settings):
       // Of two rules, S3 follows the one with fewer days.
       { id: 'ids', prefix: ledgerKeys.table('ids/inferences'), expiration: Duration.days(idDays(settings)) },
       { id: 'ledger', prefix: ledgerKeys.prefix, expiration: Duration.days(KEPT_DAYS.counts) },
+      { id: 'athena', prefix: ledgerKeys.resultsPrefix, expiration: Duration.days(KEPT_DAYS.athena) },
       { id: 'reports', prefix: workKeys.reportsPrefix, expiration: Duration.days(KEPT_DAYS.runs) },
       { id: 'label-runs', prefix: truthKeys.runsPrefix, expiration: Duration.days(KEPT_DAYS.runs) },
       { id: 'label-uploads', prefix: truthKeys.uploadsPrefix, expiration: Duration.days(KEPT_DAYS.runs) },

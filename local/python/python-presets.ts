@@ -20,6 +20,9 @@ export const APP_MLFLOW_VERSIONS = ['3.2.0', '3.4.0', MANAGED_MLFLOW_VERSION] as
 /** MLflow versions that are tested in addition to the default. */
 export const OTHER_MLFLOW_VERSIONS = [...APP_MLFLOW_VERSIONS, '3.9.0', '3.13.0'] as const;
 
+/** Its Athena answers by DuckDB, and without it `mock_value`. */
+const MINISTACK = { ministack: '1.5.33', duckdb: '1.5.6' };
+
 /** MiniStack runs the CDK's bucket notification resource, which imports boto3. MLflow needs it for s3:// artifacts. */
 const BOTO3 = { boto3: '1.43.106' };
 
@@ -36,7 +39,7 @@ const locked = (name: string, packages: Record<string, string>, bounds: string[]
 });
 
 /** Emulated AWS and the MLflow server of `npm start` and of the tests. */
-const DEFAULT_ENVIRONMENT = locked('default', { mlflow: DEFAULT_MLFLOW_VERSION, ministack: '1.5.33', ...BOTO3 });
+const DEFAULT_ENVIRONMENT = locked('default', { mlflow: DEFAULT_MLFLOW_VERSION, ...MINISTACK, ...BOTO3 });
 
 const MLFLOW_ENVIRONMENTS = new Map(
   OTHER_MLFLOW_VERSIONS.map((version) => [

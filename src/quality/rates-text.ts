@@ -1,5 +1,6 @@
 /** Rates as text: trends, times, and CSV. */
 
+import { csvCell } from '../core/text/csv.ts';
 import { time } from '../core/text/figure-text.ts';
 import type { TimeWindow } from './counts-store.ts';
 import type { Outcomes } from './outcomes.ts';
@@ -32,13 +33,6 @@ export const OUTCOMES: readonly [keyof Outcomes, name: string][] = [
   ['failed', 'failed'],
   ['doesNotApply', 'does not apply'],
 ];
-const csvCell = (value: string | number | null | undefined): string => {
-  const text = value === null || value === undefined ? '' : String(value);
-  // A spreadsheet would take a text that begins like this for a formula.
-  const safe = typeof value === 'string' && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-};
-
 const CSV_HEAD =
   'from,to,group,scorer,value,n,captures,rate,low,high,share,share_low,share_high,method,labels,covered,shadow,good,p50,p95,p99';
 

@@ -74,6 +74,12 @@ export const ASSERTIONS = {
     text: 'MLflow has all verdicts of the summary, once each',
     file: 'src/mlflow/existing-traces.ts',
   },
+  'sql-answers': {
+    step: 'judge',
+    text: 'Athena finds the rows of the ledger by the projection of partitions, reads the views, and writes results in the workgroup',
+    file: 'src/ledger/sql.ts',
+    emulator: 'it knows neither views nor projection',
+  },
   'event-twice': {
     step: 'refusals',
     text: 'The same event again traces, judges and pays nothing',

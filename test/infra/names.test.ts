@@ -17,6 +17,7 @@ const NAMED: Record<string, [property: string, limit: number]> = {
   'AWS::SQS::Queue': ['QueueName', 80],
   'AWS::SNS::Topic': ['TopicName', 256],
   'AWS::DynamoDB::GlobalTable': ['TableName', 255],
+  'AWS::Athena::WorkGroup': ['Name', 128],
 };
 
 function namesOf(settings: Record<string, string>): { type: string; name: string; limit: number }[] {
@@ -91,6 +92,8 @@ it('writes its outputs as parameters below the prefix, one after the other', () 
     [`${path}/mlflow-uri`]: 'http://mlflow.internal:5000',
     [`${path}/experiment`]: 'my-endpoint',
     [`${path}/alarm-topic-arn`]: '<AlarmsTopic>',
+    [`${path}/sql-database`]: '<SqlDatabase>',
+    [`${path}/sql-work-group`]: '<SqlWorkGroup>',
   });
   expect(parameters.filter(({ DependsOn = [] }) => DependsOn.length === 1)).toHaveLength(values.length - 1);
 });

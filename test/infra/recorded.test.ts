@@ -130,7 +130,7 @@ it.each([MONITORING, REPLAY, GROUND_TRUTH])('has the recorded state machine %s',
 
 /** Resources without code and permissions: what they say is all that they do. */
 const RECORDED =
-  /^AWS::(?:CloudWatch::Alarm|DynamoDB::|Events::|Lambda::(?:Event|Permission)|S3::|SNS::|SQS::|StepFunctions::)|^Custom::/;
+  /^AWS::(?:Athena::|CloudWatch::Alarm|DynamoDB::|Events::|Lambda::(?:Event|Permission)|S3::|SNS::|SQS::|StepFunctions::)|^Custom::/;
 /** What has tests of its own: texts for people, lifetimes, definitions. */
 const ELSEWHERE = ['AlarmDescription', 'LifecycleConfiguration', 'DefinitionString'];
 

@@ -37,6 +37,7 @@ describe('the work bucket', () => {
     expect(days(workKeys.batchInput(run, 0, 0))).toBe(7);
     expect(days(`${workKeys.batchOutputPrefix(run)}job/0.jsonl.out`)).toBe(7);
     expect(days(workKeys.batchJobs(run))).toBe(7);
+    expect(days(`${ledgerKeys.resultsPrefix}query.csv`)).toBe(7);
     expect(days(workKeys.quarantine(run, 0))).toBe(365);
   });
 

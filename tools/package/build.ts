@@ -152,8 +152,8 @@ const COMMON = {
   minifyWhitespace: true,
   minifySyntax: true,
   mainFields: ['module', 'main'],
-  // Installed only where the stack is deployed from.
-  external: ['aws-cdk-lib', 'constructs'],
+  // Installed only where the stack is deployed from, and where `sql --local` is used.
+  external: ['aws-cdk-lib', 'constructs', '@duckdb/node-api'],
   metafile: true,
   logLevel: 'warning',
 } satisfies BuildOptions;

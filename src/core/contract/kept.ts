@@ -16,6 +16,8 @@ export const KEPT_DAYS = {
   counts: 731,
   /** Receipts of forwarded files: without one, a file would be forwarded again. */
   forwards: 400,
+  /** Results of queries: whoever asks copies what is worth more. */
+  athena: 7,
   /** Registrations of replays: as long as captures of that time can be processed again. */
   marks: 400,
   /** Lines that could not become traces: a year to fix the cause and retry them. */

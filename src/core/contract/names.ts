@@ -15,6 +15,10 @@ export const pseudonymKeyName = (prefix: string): string => `sagemaker-inference
 /** Begins the names of the runs that the events of new files start. */
 export const EVENT_RUN_PREFIX = 'files-';
 
+/** The Glue database of a stack. Glue and Athena take lower-case letters, digits and underscores. */
+export const sqlDatabaseName = (prefix: string): string =>
+  `inference_monitor_${prefix.toLowerCase().replaceAll('-', '_')}`;
+
 /** The path of a stack's SSM parameters, and without a prefix that of all stacks. */
 export const outputPath = (prefix?: string): string =>
   `/sagemaker-inference-monitor/${prefix === undefined ? '' : `${prefix}/`}`;

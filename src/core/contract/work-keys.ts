@@ -101,6 +101,8 @@ export const ledgerKeys = {
   /** Somebody merges, or has merged, the files of this hour (UTC, such as `2026-11-20T10`). */
   merge: (hour: string) => `${ledgerKeys.mergesPrefix}${hour}`,
   mergesPrefix: 'ledger/merges/',
+  /** The results of queries, which Athena writes. */
+  resultsPrefix: 'athena/',
 };
 
 /** Keys of ground truth. An hour is that of the inference (UTC), such as `2026-11-20T10`. */

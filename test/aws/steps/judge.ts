@@ -2,6 +2,7 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { GetObjectCommand, HeadObjectCommand } from '@aws-sdk/client-s3';
 import { ListExecutionsCommand, ListMapRunsCommand } from '@aws-sdk/client-sfn';
+import { askAthena } from '../../../bin/operate/athena.ts';
 import { traceIdOf } from '../../../src/captures/trace/ids.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { asNumber, LimitsTable } from '../../../src/limits/table.ts';
@@ -45,6 +46,16 @@ export async function judgeStep(canary: Canary): Promise<void> {
   const table = renamed(captureTableLines(), attempt);
   await checkChildren(canary, await putAndNote(canary, captureKey(`table-${attempt}`), table));
   await checkMlflow(canary, lines, summary);
+  await checkSql(canary, verdicts.newVerdicts);
+}
+
+async function checkSql(canary: Canary, newVerdicts: number): Promise<void> {
+  if (canary.cannotSee('sql-answers')) return;
+  const statement = `SELECT count(*), (SELECT count(*) FROM verdicts WHERE state = 'given') FROM captures`;
+  const { rows } = await askAthena(canary.clients.lambda, await canary.outputs(), statement, canary.signal);
+  const [captures = 0, given = 0] = rows[0] ?? [];
+  const isWhole = Number(captures) >= JUDGED && Number(given) >= newVerdicts;
+  canary.note('sql-answers', isWhole, `${captures} captures of ${JUDGED}, ${given} verdicts of ${newVerdicts}`);
 }
 
 /** Puts a file, waits for the execution that the rule starts, and notes how long the event took. */

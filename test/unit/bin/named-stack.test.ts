@@ -41,6 +41,8 @@ const parameters = (Object.keys(STACKS) as Prefix[])
     }),
   )
   .filter(({ Name }) => !Name.includes('/half/') || Name.endsWith('/endpoint'));
+const Rows = ['n', '=7'].map((VarCharValue) => ({ Data: [{ VarCharValue }] }));
+const ResultSet = { Rows, ResultSetMetadata: { ColumnInfo: [{ Name: 'n', Type: 'varchar' }] } };
 const TRACE = { trace_id: 'tr-1', request_time: '2026-11-20T10:00:00Z', tags: { sagemaker_variant_name: 'green' } };
 
 beforeAll(async () => {
@@ -70,6 +72,9 @@ beforeAll(async () => {
         ProductionVariants: [{ VariantName: 'green' }],
       },
     ],
+    StartQueryExecution: [200, { QueryExecutionId: 'q' }],
+    GetQueryExecution: [200, { QueryExecution: { Status: { State: 'SUCCEEDED' } } }],
+    GetQueryResults: [200, { ResultSet }],
     DescribeEndpointConfig: [200, { EndpointConfigName: 'c' }],
   };
   aws.onRequest = (name, url, body) => void asked.push(`${name} ${url} ${body}`);
@@ -107,6 +112,7 @@ const CALLS: Record<string, [args: readonly string[], shows: RegExp]> = {
   report: [[...DAYS, '--worst', '-o', 'report.html'], /^\S chat: .*experiment_name=chat/s],
   open: [['--print'], /^http.*\nchat \(stack alpha\)$/ms],
   rates: [[...DAYS, ...RULE], /^chat \(stack alpha\)\n2026-11-20 00:00.*experiment_name=chat/s],
+  sql: [['select 1'], /^chat \(stack alpha\)\n.*\b1 row, 0\.0 kB scanned.*sqlWorkGroup-alpha.*sqlDatabase-alpha/s],
   'ground-truth': [[], /NoLabels.*work-alpha/s],
   worst: [RULE, /^chat \(stack alpha\)\n\n2026.*: 1 traces, 0 of them judged/],
   dataset: [[...RULE, '-o', 'set.jsonl'], /NothingSelected.*experiment_name=chat/s],
@@ -175,9 +181,13 @@ test.each([
   expect(stderr.includes(`JUDGE_PRICES={"${profile}":{"input":2,"output":10}}`)).toBe(isTold);
 });
 
-test.each(['runs', 'worst', 'open', 'status', 'rates', 'doctor'] as const)('%s --json', async (name) => {
+test.each(['runs', 'worst', 'open', 'status', 'rates', 'sql', 'doctor'] as const)('%s --json', async (name) => {
   const { stdout } = await run([name, ...(CALLS[name]?.[0] ?? []), '--stack', 'chat', '--json'], NONE, beta);
   expect(expectPublished(name, stdout)).toMatchObject({ endpoint: 'chat', stack: 'alpha' });
+});
+
+test('sql --csv has no formula', async () => {
+  expect((await run(['sql', 'select 1', '--csv', '--stack', 'alpha'])).stdout).toBe("n\n'=7\n");
 });
 
 test.each(UNKNOWN as [string[], string, string][])('%j is refused', async (args, what, meant) => {
