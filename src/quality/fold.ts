@@ -56,6 +56,7 @@ export type FoldedRows = Pick<LedgerRows, 'captures' | 'verdicts' | 'inferences'
 /** SageMaker's endpoints have at most 10 variants. More names were made up, and would make more counts than captures. */
 const MAX_VARIANTS = 20;
 const NO_CAPTURES: readonly (string | undefined)[] = ['duplicate', 'missing', 'outsideWindow', 'retried'];
+const TRACED: readonly (string | undefined)[] = ['traced', 'alreadyThere'];
 const IN_QUARANTINE: readonly (string | undefined)[] = ['quarantined', 'refused'];
 
 /** Returns what a row is about: a trace, or a place in quarantine. */
@@ -81,7 +82,7 @@ export function foldRows(rows: FoldedRows, { measures, ofRun = false }: FoldOpti
     const cell = cells.of(row);
     const isCounted = !ofRun || row.outcome !== 'alreadyThere';
     if (isCounted) addOutcome(cell, row);
-    if (NO_CAPTURES.includes(row.outcome) || row.failedCall !== undefined) continue;
+    if (!TRACED.includes(row.outcome) || row.failedCall !== undefined) continue;
     const verdicts = inForce(verdictsOf.get(row.traceId) ?? [], ({ scorer }) => scorer);
     if (isCounted) {
       const predictions = predictionsOf.get(row.traceId) ?? [];
@@ -151,7 +152,13 @@ class Cells {
     return within(this.#counts, hour, this.#variants.has(variant) ? variant : OTHER);
   }
 
+  /** Returns the counts without cells of rows that count nowhere. */
   bounded(): QualityCounts {
+    for (const [hour, variants] of Object.entries(this.#counts)) {
+      for (const [variant, cell] of Object.entries(variants))
+        if (Object.keys(cell).length === 0) delete variants[variant];
+      if (Object.keys(variants).length === 0) delete this.#counts[hour];
+    }
     return sumHours([{ hours: this.#counts }]);
   }
 }
