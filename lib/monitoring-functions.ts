@@ -112,7 +112,7 @@ function grantWorkBucket(
   });
   grantWork(workBucket, summarizer.role, {
     read: [...RECORDS, 'batchState', 'summaryState', 'counts', 'ledger', 'truthLabeled', 'reports'],
-    write: ['summary', 'summaryState', 'files', 'counts', 'ledger', 'reports', 'replayVerdicts'],
+    write: ['summary', 'summaryState', 'counts', 'ledger', 'reports', 'replayVerdicts'],
     // Parts whose rows stand in merged files.
     remove: ['ledger'],
   });

@@ -6,7 +6,7 @@ import { shellWord } from '../../src/core/text/shell-word.ts';
 import { durationText } from '../../src/core/text/terminal-text.ts';
 import type { Health } from '../../src/health/findings.ts';
 import { tracesUrl } from '../../src/mlflow/trace-url.ts';
-import type { FailedChunk } from '../../src/monitoring/file-reports.ts';
+import type { FailedChunk } from '../../src/monitoring/chunk-sums.ts';
 import { isPlanned, type RunReport } from '../operate/run-report.ts';
 import { instantText } from './output.ts';
 import { exact, facts, firstOf, type Page, type Part, section } from './page.ts';

@@ -122,8 +122,6 @@ export async function summarySoFar(
     if (line === undefined) continue;
     const { done } = last.options.evaluate ? state.evaluate : state.log;
     if (done !== undefined || !isRunning) builder.addChunk(await withRanges(work, line), state);
-    // Nobody writes the reports of its files.
-    builder.files.forget();
   }
   const summary = builder.build();
   if (isRunning) summary.status = 'unfinished';

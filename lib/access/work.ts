@@ -18,7 +18,6 @@ export const workPatterns = {
   batchMapResult: `${workKeys.batchMapResultPrefix(ANY_RUN)}/*`,
   summary: workKeys.summary(ANY_RUN),
   summaryState: `${workKeys.summaryStatePrefix(ANY_RUN)}*`,
-  files: `${workKeys.filesPrefix(ANY_RUN)}*`,
   lineAtWork: `${workKeys.lineAtWorkPrefix(ANY_RUN)}*`,
   answers: `${workKeys.answersOf(ANY_RUN)}*`,
   quarantine: `${workKeys.quarantinePrefix(ANY_RUN)}*`,

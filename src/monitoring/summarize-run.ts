@@ -7,7 +7,6 @@ import { inOrder } from '../core/process/concurrency.ts';
 import { RunSums, type RunSumsState } from '../quality/run-sums.ts';
 import { withRanges } from './chunk/ranges.ts';
 import { failuresOfChunk, qualityOfChunk } from './chunk-quality.ts';
-import type { FilesState } from './file-reports.ts';
 import { readChunks, readPlanReceipts } from './receipts.ts';
 import { type RunSummary, SummaryBuilder } from './summary.ts';
 
@@ -20,7 +19,6 @@ const CHUNKS_AT_ONCE = 16;
 /** What the parts of a summary have added up so far. */
 interface SummaryState {
   summary: RunSummary;
-  files: FilesState;
   quality: RunSumsState;
   /** The chunk to continue with. */
   next: number;
@@ -45,7 +43,7 @@ export async function summarizeRun(
   const { name } = run;
   const key = (next: number): string => workKeys.summaryState(name, next);
   const earlier = part === 0 ? undefined : await storage.getJson<SummaryState>(workBucket, key(part));
-  const summary = new SummaryBuilder(run, error, earlier);
+  const summary = new SummaryBuilder(run, error, earlier?.summary);
   if (earlier !== undefined) quality.restore(earlier.quality);
   if (earlier === undefined) {
     for await (const plan of readPlanReceipts(work, name)) summary.addPlan(plan);
@@ -62,19 +60,15 @@ export async function summarizeRun(
     quality.add(qualityOfChunk(state));
     quality.experimentId = line.experimentId;
     for (const failures of failuresOfChunk(state)) quality.fail(failures);
-    await summary.files.write(work, name);
     if (remainingMs() > FINISH_RESERVE_MS) continue;
-    await summary.files.write(work, name, 'closed');
     const sums = {
       summary: summary.sums(),
-      files: summary.files.state(),
       quality,
       next: line.chunk + 1,
     };
     await storage.putJson(workBucket, key(part + 1), sums satisfies SummaryState);
     return { ...sums.summary, status: 'unfinished' };
   }
-  await summary.files.write(work, name, 'all');
   summary.addBatch(await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(name)));
   summary.warn(quality.warnings());
   return summary.build();

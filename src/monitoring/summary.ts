@@ -14,15 +14,14 @@ import type {
   PlanReceipt,
   VerdictCounts,
 } from '../core/contract/receipts.ts';
-import { workKeys } from '../core/contract/work-keys.ts';
 import { addCounts, noCounts } from '../core/values/counts.ts';
 import { goodValue } from '../judge/scorers/values.ts';
 import { emptySpend } from '../judge/spend.ts';
 import type { Scorer } from '../judge/types.ts';
 import type { ScorerOutcomes } from '../quality/outcomes.ts';
 import { cacheMissedText, isCacheMissed } from './cache-missed.ts';
+import { type FailedChunk, failedChunk, sumsOfChunk } from './chunk-sums.ts';
 import { addEstimates, emptyLogCounts, emptyVerdictCounts, verdictTotal } from './counts.ts';
-import { type FailedChunk, FileReports, type FilesState, failedChunk } from './file-reports.ts';
 import { addChunkSpend, type ChunkState, unreportedAttempts } from './receipts.ts';
 
 /** `unfinished`: the next part of the summary continues. */
@@ -61,8 +60,6 @@ export interface RunSummary
    * that the jobs refused, by reason: they are held as `JudgeBatchRefused`, or asked on demand.
    */
   batch?: Pick<BatchReport, 'jobs' | 'converse'> & { jobCount?: number; refused?: Record<string, number> };
-  /** The outcome of each capture file: JSON Lines under this prefix of the work bucket, and the number of files. */
-  files?: { prefix: string; count: number };
   /** The first failed chunks. The receipts have all of them. */
   failedChunks: FailedChunk[];
   /** The number of capture files that could not be planned, and the first of them. */
@@ -104,16 +101,10 @@ function emptySummary(run: { name: string; startTime: string }): RunSummary {
 
 export class SummaryBuilder {
   readonly #summary: RunSummary;
-  readonly files: FileReports;
 
   /** @param earlier the sums of the parts before */
-  constructor(
-    run: { name: string; startTime: string },
-    error?: NamedError,
-    earlier?: { summary: RunSummary; files: FilesState },
-  ) {
-    this.files = new FileReports(earlier?.files);
-    this.#summary = earlier?.summary ?? emptySummary(run);
+  constructor(run: { name: string; startTime: string }, error?: NamedError, earlier?: RunSummary) {
+    this.#summary = earlier ?? emptySummary(run);
     this.#summary.error = error;
   }
 
@@ -172,7 +163,7 @@ export class SummaryBuilder {
     const { evaluate } = state;
     // The last failed attempt counts without a success.
     const counted = logged === undefined ? undefined : (evaluate.done ?? evaluate.failed);
-    const sums = this.files.add(chunk, logged, evaluates ? counted : 'off', verdicts.scorers);
+    const sums = sumsOfChunk(chunk, logged, evaluates ? counted : 'off', verdicts.scorers);
     // If a chunk counts fewer lines than planned, the difference is lost.
     lines.lost += sums.lines.lost;
     addCounts<keyof typeof sums.verdicts>(verdicts, sums.verdicts);
@@ -229,8 +220,6 @@ export class SummaryBuilder {
   build(): RunSummary {
     const summary = this.#summary;
     summary.endedAt = new Date().toISOString();
-    const { files: count } = this.files.state();
-    if (count > 0) summary.files = { prefix: workKeys.filesPrefix(summary.run), count };
     const { lines, verdicts } = summary;
     if (isCacheMissed(summary.spend)) summary.warnings = [...(summary.warnings ?? []), cacheMissedText(summary.spend)];
     if (summary.options?.reevaluate) this.warn(absentTraces(summary.reasons, verdicts.scorers));

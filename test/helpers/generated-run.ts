@@ -22,9 +22,8 @@ const isFailed = (chunk: number): boolean => chunk % FAILED_EVERY === FAILED_EVE
 export class GeneratedRun {
   readonly run = { name: RUN, startTime: '2026-11-20T10:00:00Z' };
   readonly chunks: number;
-  /** What was written, by key. Only the number of lines is kept of the lists of files. */
+  /** What was written, by key. */
   readonly written = new Map<string, string>();
-  fileLines = 0;
   reads = 0;
 
   constructor(chunks: number) {
@@ -45,7 +44,6 @@ export class GeneratedRun {
       lines: { planned: this.chunks * LINES, traced, lost: failed * LINES },
       verdicts: { expected: traced * SCORERS, newVerdicts: traced * SCORERS, lost: 0 },
       spend: { calls: traced },
-      files: { count: Math.ceil(this.chunks / FILE_CHUNKS) },
     };
   }
 
@@ -84,9 +82,7 @@ export class GeneratedRun {
   }
 
   async putText(_: string, key: string, text: string): Promise<void> {
-    const isFiles = key.startsWith(workKeys.filesPrefix(RUN));
-    if (isFiles) this.fileLines += text.split('\n').length - 1;
-    this.written.set(key, isFiles ? '' : text);
+    this.written.set(key, text);
   }
 
   putJson(_: string, key: string, value: unknown): Promise<void> {

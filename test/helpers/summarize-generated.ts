@@ -29,7 +29,7 @@ async function summary(): Promise<object> {
     const made = await summarizeRun({ storage, workBucket: 'work' }, run, undefined, { part, remainingMs }, sums);
     if (made.status === 'unfinished') continue;
     const counted = countedCaptures(sums.counts);
-    return { parts: part + 1, summary: made, counted, fileLines: generated.fileLines, expected: generated.expected() };
+    return { parts: part + 1, summary: made, counted, expected: generated.expected() };
   }
 }
 

@@ -24,9 +24,9 @@ async function inProcess(what: 'summary' | 'retry') {
 }
 
 test('a summary of a million chunks, in four invocations', async () => {
-  const { summary, expected, fileLines, counted, parts, peakMb } = await inProcess('summary');
+  const { summary, expected, counted, parts, peakMb } = await inProcess('summary');
   expect(summary).toMatchObject(expected);
-  expect([fileLines, parts]).toEqual([CHUNKS / 2, 4]);
+  expect(parts).toBe(4);
   // 1,000 hours of two variants. A chunk in a thousand has failed.
   expect(counted).toEqual([1_000, 2 * 20 * (CHUNKS - CHUNKS / 1_000)]);
   expect(peakMb).toBeLessThanOrEqual(MOST_MB);

@@ -51,14 +51,12 @@ export const NO_LOG_COUNTS = {
 };
 export type LogCounts = typeof NO_LOG_COUNTS;
 
-/** The terms of the first equation, as `byRange` orders them. */
+/** The terms of the first equation. */
 export const LOG_TERMS = Object.keys(NO_LOG_COUNTS) as (keyof LogCounts)[];
 
 export interface LogReceipt extends AttemptFacts {
   step: 'log';
   counts: LogCounts;
-  /** `counts` of each range of the chunk, in the order of `LOG_TERMS`; absent for a chunk of one range. */
-  byRange?: number[][];
   /** Quarantined lines by the reason's name. */
   quarantineReasons: Record<string, number>;
   /** Captures whose trace could not be built, or that MLflow refused. Absent instead of 0. */
@@ -103,10 +101,8 @@ export interface EvaluateReceipt extends AttemptFacts {
   /** Distinct traces with a verdict after this attempt, new or existing. */
   evaluatedTraces: number;
   counts: VerdictCounts;
-  /** `counts` of each range, in the order of `VERDICT_TERMS`; absent for a chunk of one range. */
-  byRange?: number[][];
-  /** By range: what captures are asked about beyond that, such as times, scorers × captures. Absent if there is none. */
-  beyond?: number[];
+  /** What captures are asked about beyond that, such as times, scorers × captures. Absent instead of 0. */
+  beyond?: number;
   /** Part of `counts.failed` that is recorded in MLflow as error assessments. */
   failedRecorded: number;
   /**
@@ -130,14 +126,6 @@ export interface EvaluateReceipt extends AttemptFacts {
 
 /** The report of one attempt at a chunk. */
 export type Receipt = LogReceipt | EvaluateReceipt;
-
-/** The outcome of one capture file: the terms of both equations. A line of `runs/<run>/files/`. */
-export interface FileReport extends ObjectVersion {
-  /** `planned = traced + quarantined + outsideWindow + lost`. */
-  lines: { planned: number; lost: number } & Pick<LogCounts, 'traced' | 'quarantined' | 'outsideWindow'>;
-  /** `expected` is the sum of the terms; `failed` includes `lost`. */
-  verdicts: { expected: number; lost: number } & VerdictCounts;
-}
 
 /** A capture file that could not be planned, and why. It fails the run; the other files are still processed. */
 export interface FailedFile extends ObjectVersion {

@@ -47,9 +47,6 @@ export const workKeys = {
   /** What SummarizeRun has added up so far, for its next invocation. */
   summaryState: (run: string, part: number) => `${workKeys.summaryStatePrefix(run)}${padded(part)}.json`,
   summaryStatePrefix: (run: string) => `runs/${run}/summary-state/`,
-  /** The outcome of each capture file, one per line. */
-  files: (run: string, object: number) => `${workKeys.filesPrefix(run)}${padded(object)}.jsonl`,
-  filesPrefix: (run: string) => `runs/${run}/files/`,
   quarantine: (run: string, chunk: number) => `${workKeys.quarantinePrefix(run)}${padded(chunk)}.jsonl`,
   quarantinePrefix: (run: string) => `quarantine/${run}/`,
   /** The requests of a chunk for Bedrock batch inference. The files of a group are the input of one job. */

@@ -264,7 +264,7 @@ class EvaluateChunk {
       step: 'evaluate',
       ...attemptFacts(this.#request, this.#deps.requestId, this.#startedAt, failure),
       scorers: askedOf(this.#deps.scorers).length,
-      ...verdictsOf(this.#request.chunk, this.#outcomes.lines),
+      ...verdictsOf(this.#outcomes.lines),
       ...this.#quality(),
       spend,
       ...(Object.keys(this.#paidByOthers).length === 0 ? {} : { paidByOthers: this.#paidByOthers }),
@@ -287,7 +287,7 @@ class EvaluateChunk {
 
   #logReceipt(failure: unknown): LogReceipt {
     const facts = attemptFacts(this.#request, this.#deps.requestId, this.#startedAt, failure);
-    return { step: 'log', ...facts, ...linesOf(this.#request.chunk, this.#outcomes) };
+    return { step: 'log', ...facts, ...linesOf(this.#outcomes) };
   }
 }
 

@@ -23,25 +23,16 @@ import { type LineOutcome, type LineOutcomes, OUTCOMES, type ScorerOutcome } fro
 import { hourOfLine, variantOfLine } from './rows.ts';
 
 type Lines = readonly LineOutcome[];
-type Chunk = ChunkRequest['chunk'];
 
-/** The terms of an equation: of all lines, and by range in their order where there are several ranges. */
+/** Counts the lines by the terms of an equation. */
 function termsOf<Term extends string>(
   terms: readonly Term[],
-  { ranges }: Chunk,
   lines: Lines,
   ofLine: (line: LineOutcome) => readonly Term[],
-): { counts: Record<Term, number>; byRange?: number[][] } {
-  const byRange = ranges.map(() => terms.map(() => 0));
-  for (const line of lines) {
-    const row = byRange[line.range] ?? [];
-    for (const term of ofLine(line)) row[terms.indexOf(term)] = (row[terms.indexOf(term)] ?? 0) + 1;
-  }
-  const counts = terms.map((term, at) => [term, sum(byRange.map((row) => row[at] ?? 0))]);
-  return {
-    counts: Object.fromEntries(counts) as Record<Term, number>,
-    ...(ranges.length === 1 ? {} : { byRange }),
-  };
+): Record<Term, number> {
+  const counts = Object.fromEntries(terms.map((term) => [term, 0])) as Record<Term, number>;
+  for (const line of lines) for (const term of ofLine(line)) counts[term] += 1;
+  return counts;
 }
 
 /** Returns why traces could not be built or were refused, by their ids. */
@@ -55,21 +46,20 @@ const refusedIn = (lines: Lines): Map<string, NamedError> =>
 const quarantinedIn = (lines: Lines): QuarantineEntry[] => lines.flatMap(({ entry }) => entry ?? []);
 
 /** Returns the first equation, as a receipt has it. */
-export function linesOf(chunk: Chunk, { lines, unread }: LineOutcomes) {
+export function linesOf({ lines, unread }: LineOutcomes) {
   const refused = refusedIn(lines).size;
   return {
     ...(unread.length === 0 ? {} : { unread }),
-    ...termsOf(LOG_TERMS, chunk, lines, ({ outcome }) => OUTCOMES[outcome]),
+    counts: termsOf(LOG_TERMS, lines, ({ outcome }) => OUTCOMES[outcome]),
     quarantineReasons: countBy(quarantinedIn(lines), ({ reason }) => reason.name),
     ...(refused === 0 ? {} : { refused }),
   };
 }
 
 /** Returns the second equation, with its reasons and values, as a receipt has it. */
-export function verdictsOf(chunk: Chunk, lines: Lines) {
-  const terms = termsOf(VERDICT_TERMS, chunk, lines, ({ scorers = [] }) => scorers.map(({ term }) => term));
-  const beyond = chunk.ranges.map(() => 0);
-  for (const line of lines) beyond[line.range] = (beyond[line.range] ?? 0) + (line.beyond ?? 0);
+export function verdictsOf(lines: Lines) {
+  const counts = termsOf(VERDICT_TERMS, lines, ({ scorers = [] }) => scorers.map(({ term }) => term));
+  const beyond = sum(lines.map((line) => line.beyond ?? 0));
   const [reasons, verdicts] = [noCounts(), Object.create(null) as EvaluateReceipt['verdicts']];
   for (const { scorer, term, reason, value } of lines.flatMap(({ scorers = [] }) => scorers)) {
     if (reason !== undefined) addCounts(reasons, { [reason]: 1 });
@@ -79,10 +69,10 @@ export function verdictsOf(chunk: Chunk, lines: Lines) {
   }
   return {
     evaluatedTraces: new Set(lines.filter(isEvaluated).map(({ traceId }) => traceId)).size,
-    ...terms,
-    ...(beyond.some((count) => count > 0) && { beyond }),
+    counts,
+    ...(beyond > 0 && { beyond }),
     // An error assessment is a verdict that failed, also one of an earlier attempt.
-    failedRecorded: terms.counts.failed,
+    failedRecorded: counts.failed,
     reasons,
     verdicts,
   };

@@ -234,7 +234,7 @@ describe('evaluating a cloud replay', () => {
       }
       expect(await all.cloud.keys('counts/')).toEqual([]);
       // That of the captures.
-      expect(await all.cloud.keys('ground-truth/')).toHaveLength(1);
+      expect(await all.cloud.keys('ledger/inferences/')).toHaveLength(1);
     });
   });
 

@@ -1,4 +1,4 @@
-/** Chunks that span files: packing, reading, counting by range, and files that disappear after they were planned. */
+/** Chunks that span files: packing, reading, counting, and files that disappear after they were planned. */
 import fc from 'fast-check';
 import type { CaptureRange, ChunkRequest, ManifestLine } from '../../../src/core/contract/payloads.ts';
 import { LOG_TERMS, type QuarantineEntry } from '../../../src/core/contract/receipts.ts';
@@ -6,7 +6,6 @@ import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { CHUNK_BOUNDS } from '../../../src/monitoring/chunk/chunk-bounds.ts';
 import { withRanges } from '../../../src/monitoring/chunk/ranges.ts';
 import { logChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
-import { FileReports } from '../../../src/monitoring/file-reports.ts';
 import { ChunkPacker } from '../../../src/monitoring/plan/pack-chunks.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { memoryWriting } from '../../doubles/memory-table.ts';
@@ -36,22 +35,6 @@ describe('packing', () => {
       [500, 1],
       [3, 3],
     ]);
-  });
-
-  test('the end of a file does not wait until the summary has closed the file', () => {
-    const files = [
-      range('long', 500),
-      range('long', 1),
-      ...Array.from({ length: 6_000 }, (_, n) => range(`${n}`, 500)),
-    ];
-    const reports = new FileReports();
-    const keys = new Set<string>();
-    for (const { ranges } of packed(files)) {
-      reports.add({ ranges }, undefined, undefined, 1);
-      for (const { key } of ranges) keys.add(key);
-    }
-    const { files: closed, open: left } = reports.state();
-    expect(closed + left.length).toBe(keys.size);
   });
 
   test('keeps to the bytes of a chunk, and leaves a longer line alone', () => {
@@ -121,14 +104,9 @@ describe('a chunk of several files', () => {
   const quarantine = (): Promise<QuarantineEntry[]> => memory.getJsonLines('', workKeys.quarantine('run', 0));
   const terms = (...counts: number[]) => Object.fromEntries(LOG_TERMS.map((term, n) => [term, counts[n]]));
 
-  test('counts each line for its file', async () => {
-    const { counts, byRange } = await log();
+  test('counts the lines of all files', async () => {
+    const { counts } = await log();
     expect(counts).toEqual(terms(7, 6, 5, 0, 1, 1, 0));
-    expect(byRange).toEqual([
-      [2, 2, 2, 0, 0, 0, 0],
-      [3, 2, 2, 0, 0, 1, 0],
-      [2, 2, 1, 0, 1, 0, 0],
-    ]);
     expect(await quarantine()).toMatchObject([{ key: 'p/AllTraffic/1.jsonl', line: 2 }]);
   });
 

@@ -1,19 +1,12 @@
-/** The summary of a run in parts, the outcome of each file, and the memory that they take. */
+/** The summary of a run in parts, and the memory that it takes. */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { CONTRACT } from '../../../src/core/contract/contract.ts';
 import type { ManifestLine } from '../../../src/core/contract/payloads.ts';
-import {
-  type EvaluateReceipt,
-  type FileReport,
-  LOG_TERMS,
-  type LogReceipt,
-  VERDICT_TERMS,
-} from '../../../src/core/contract/receipts.ts';
+import type { EvaluateReceipt, LogReceipt } from '../../../src/core/contract/receipts.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { packagePath } from '../../../src/core/process/package-folder.ts';
 import { emptyLogCounts, emptyVerdictCounts } from '../../../src/monitoring/counts.ts';
-import { FileReports } from '../../../src/monitoring/file-reports.ts';
 import { unitsOfRetry } from '../../../src/monitoring/plan/retry-source.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
@@ -66,19 +59,16 @@ class FinishedRun {
         for (const [name, value] of Object.entries(one)) total[name] = (total[name] ?? 0) + value;
         return total;
       }, {});
-    const several = ranges.length > 1;
     const log = {
       ...{ step: 'log', ...common, chunk, counts: sum(counts.map((one) => ({ ...one.log }))), quarantineReasons: {} },
-      ...(several ? { byRange: counts.map((one) => LOG_TERMS.map((term) => one.log[term])) } : {}),
     } as unknown as LogReceipt;
-    const rows = counts.map((one) => VERDICT_TERMS.map((term) => one.verdicts[term]));
     const evaluated = {
       ...{ step: 'evaluate', ...common, chunk, scorers: SCORERS, failedRecorded: 0, evaluatedTraces: 1 },
       ...{
         reasons: chunk === 0 ? {} : { constructor: 1 },
       },
       ...{ counts: sum(counts.map((one) => ({ ...one.verdicts }))), verdicts: { safety: { yes: 1 } } },
-      ...{ spend: { calls: 1, inputTokens: 2, outputTokens: 3, usd: 0.5 }, ...(several ? { byRange: rows } : {}) },
+      ...{ spend: { calls: 1, inputTokens: 2, outputTokens: 3, usd: 0.5 } },
       log,
     } as unknown as EvaluateReceipt;
     const receipt = evaluate ? evaluated : log;
@@ -96,18 +86,9 @@ class FinishedRun {
       });
       if (summary.status === 'unfinished') continue;
       const { endedAt: _, ...rest } = summary;
-      return { summary: JSON.parse(JSON.stringify(rest)), files: this.files(), parts: part + 1 };
+      return { summary: JSON.parse(JSON.stringify(rest)), parts: part + 1 };
     }
     throw new Error('The summary does not advance');
-  }
-
-  files(): FileReport[] {
-    const keys = [...this.memory.objects.keys()].filter((key) => key.startsWith(workKeys.filesPrefix(RUN))).sort();
-    const text = keys.map((key) => this.memory.objects.get(key)?.toString()).join('');
-    return text
-      .split('\n')
-      .filter(Boolean)
-      .map((line) => JSON.parse(line));
   }
 }
 
@@ -120,68 +101,35 @@ const CHUNKS = [
   { ranges: [range(c, 5)] },
 ];
 
-test('reports the outcome of the lines and verdicts of each file, and both equations hold for it', async () => {
-  const { summary, files } = await new FinishedRun(CHUNKS).summarize();
+test('adds up the lines and verdicts of all chunks, and both equations hold', async () => {
+  const { summary } = await new FinishedRun(CHUNKS).summarize();
   expect(summary).toMatchObject({ lines: { planned: 29, traced: 21, quarantined: 3, lost: 5 }, status: 'failed' });
-  expect(summary.files).toEqual({ prefix: workKeys.filesPrefix(RUN), count: 3 });
-  const of = (name: string) => files.filter(({ key }) => key === `e/${name}.jsonl`);
-  expect(of(a)).toMatchObject([
-    { lines: { planned: 13, traced: 12, quarantined: 1, lost: 0 }, verdicts: { expected: 36, newVerdicts: 36 } },
-  ]);
-  expect(of(b)).toMatchObject([
-    { lines: { planned: 2, traced: 0, quarantined: 2, lost: 0 }, verdicts: { expected: 0, newVerdicts: 0 } },
-  ]);
-  expect(of(c)).toMatchObject([
-    { lines: { planned: 14, traced: 9, lost: 5 }, verdicts: { expected: 27, newVerdicts: 24, failed: 3, lost: 0 } },
-  ]);
-  for (const { lines, verdicts } of files) {
-    expect(lines.planned).toBe(lines.traced + lines.quarantined + lines.outsideWindow + lines.lost);
-    expect(verdicts.expected).toBe(VERDICT_TERMS.reduce((sum, term) => sum + verdicts[term], 0));
-  }
+  expect(summary.verdicts).toMatchObject({ expected: 63, newVerdicts: 60, failed: 3, lost: 0 });
 });
 
-test('keeps 5,000 files open, those of the last ranges', () => {
-  const reports = new FileReports();
-  const add = (file: string) => reports.add({ ranges: [range(file, 1)] }, undefined, undefined, 1);
-  for (const file of ['first', 'second']) add(file);
-  for (let n = 0; n < 4_998; n += 1) add(`${n}`);
-  add('first');
-  expect(reports.state().files).toBe(0);
-  add('one more');
-  const { open, files } = reports.state();
-  expect(files).toBe(1);
-  expect(open.map(({ key }) => key)).not.toContain('e/second.jsonl');
-  expect(open.find(({ key }) => key === 'e/first.jsonl')?.lines.planned).toBe(2);
+test('without evaluation, all verdicts are off', async () => {
+  const { summary } = await new FinishedRun(CHUNKS.slice(0, 1), false).summarize();
+  expect(summary.verdicts).toMatchObject({ expected: 27, evaluationOff: 27, lost: 0 });
 });
 
-test('without evaluation, all verdicts of a file are off', async () => {
-  const { files } = await new FinishedRun(CHUNKS.slice(0, 1), false).summarize();
-  expect(files).toMatchObject([{ verdicts: { expected: 27, evaluationOff: 27, lost: 0 } }]);
-});
-
-test('verdicts that no receipt of a file counts are lost', async () => {
+test('verdicts that no receipt counts are lost', async () => {
   const finished = new FinishedRun(CHUNKS);
   const key = workKeys.receipt(RUN, 2, 'evaluate', 0, 'q');
   const evaluated = await finished.memory.getJson<EvaluateReceipt>('', key);
   finished.memory.objects.delete(key);
   finished.memory.put(workKeys.receipt(RUN, 2, 'log', 0, 'q'), evaluated?.log ?? {});
-  const { summary, files } = await finished.summarize();
-  expect(summary.verdicts).toMatchObject({ lost: 12 });
+  const { summary } = await finished.summarize();
+
   // The lost ones have failed too.
-  expect(files.map(({ key, verdicts }) => [key, verdicts.lost, verdicts.failed])).toEqual([
-    ['e/a.jsonl', 9, 9],
-    ['e/b.jsonl', 0, 0],
-    ['e/c.jsonl', 3, 5],
-  ]);
+  expect(summary.verdicts).toMatchObject({ lost: 12, failed: 14 });
 });
 
 test.each([1, 2, 3])('is the same in parts of %i chunks as in one', async (chunksOfPart) => {
   const whole = await new FinishedRun(CHUNKS).summarize();
   const finished = new FinishedRun(CHUNKS);
-  const { summary, files, parts } = await finished.summarize(chunksOfPart);
+  const { summary, parts } = await finished.summarize(chunksOfPart);
   expect(parts).toBe(Math.floor(CHUNKS.length / chunksOfPart) + 1);
   expect(summary).toEqual(whole.summary);
-  expect(files).toEqual(whole.files);
   // A repeated last part changes nothing.
   const { storage } = finished.memory;
   const again = await summarizeRun({ storage, workBucket: 'work' }, run, undefined, {
@@ -189,7 +137,6 @@ test.each([1, 2, 3])('is the same in parts of %i chunks as in one', async (chunk
     remainingMs: () => 900_000,
   });
   expect(again).toMatchObject({ lines: whole.summary.lines, spend: whole.summary.spend });
-  expect(finished.files()).toEqual(whole.files);
 });
 
 test('the money of a chunk that is in no manifest counts', async () => {
@@ -225,7 +172,6 @@ test('the memory for a run of 30,000 chunks is that for a small one: 40 MB of he
   const flags = ['--import', packagePath('bin/ready.js'), '--max-semi-space-size=1', '--max-old-space-size=40'];
   const script = packagePath('test/helpers/summarize-generated.ts');
   const { stdout } = await promisify(execFile)(process.execPath, [...flags, script, 'summary', '30000']);
-  const { summary, expected, fileLines } = JSON.parse(stdout);
+  const { summary, expected } = JSON.parse(stdout);
   expect(summary).toMatchObject(expected);
-  expect(fileLines).toBe(15_000);
 });

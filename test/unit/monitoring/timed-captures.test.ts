@@ -73,7 +73,7 @@ function summaryOf(lines: string[], receipt: EvaluateReceipt) {
 test('the second equation counts for each capture the scorers that it has', async () => {
   const lines = [...PLAIN_LINES, ...streams, ...FAILED, broken, PLAIN_LINES[0] ?? ''];
   const { rig, receipt, summary } = await evaluated(lines);
-  expect(receipt).toMatchObject({ scorers: every, beyond: [3 * streams.length + 1] });
+  expect(receipt).toMatchObject({ scorers: every, beyond: 3 * streams.length + 1 });
   expect(summary).toMatchObject({ status: 'succeeded', equations: { lines: true, verdicts: true } });
   expect(summary.verdicts.expected).toBe(every * lines.length + 3 * streams.length + 1);
   expect(receipt.reasons).not.toHaveProperty('notMeasured');
@@ -82,7 +82,7 @@ test('the second equation counts for each capture the scorers that it has', asyn
   const lost = { ...receipt, counts: { ...counts, newVerdicts: counts.newVerdicts - 1 } };
   expect(summaryOf(lines, lost)).toMatchObject({ status: 'failed', verdicts: { lost: 1 } });
   const again = await evaluated(lines, rig, 'two');
-  expect(again.receipt).toMatchObject({ beyond: [3 * streams.length + 1], counts: { newVerdicts: 0 } });
+  expect(again.receipt).toMatchObject({ beyond: 3 * streams.length + 1, counts: { newVerdicts: 0 } });
   expect(again.summary.equations.verdicts).toBe(true);
 });
 
