@@ -28,12 +28,16 @@ const DIGEST_CHARS = 16;
 const AT_ONCE = 16;
 const DAY_CHARS = '2026-11-20'.length;
 
-const dayOf = ({ hour = '' }: { hour?: string | undefined }): string => hour.slice(0, DAY_CHARS);
+/** Returns the day of an hour. */
+export const dayOf = (hour: string): string => hour.slice(0, DAY_CHARS);
+
+/** Whether a file may have rows of an hour. */
+export const touches = ({ first, last }: LedgerFile, hour: string): boolean => first <= hour && hour <= last;
 
 /** Writes rows, a part for each table and day. Captures are written last: a reader that finds one finds its verdicts. */
 export async function appendRows(work: Work, rows: Partial<LedgerRows>): Promise<void> {
   for (const table of TABLE_NAMES.toReversed()) {
-    const byDay = Map.groupBy<string, Row<typeof table>>(rows[table] ?? [], dayOf);
+    const byDay = Map.groupBy<string, Row<typeof table>>(rows[table] ?? [], ({ hour = '' }) => dayOf(hour));
     await forEachConcurrently(AT_ONCE, byDay, ([day, own]) => writeFile(work, table, day, own));
   }
 }

@@ -4,17 +4,15 @@ import type { Work } from '../core/aws/storage.ts';
 import type { QualityCell, QualityCounts } from '../core/contract/quality.ts';
 import { ledgerKeys } from '../core/contract/work-keys.ts';
 import { inOrder } from '../core/process/concurrency.ts';
-import { type LedgerFile, listFiles } from '../ledger/files.ts';
+import { dayOf, type LedgerFile, listFiles } from '../ledger/files.ts';
 import { addCell } from './cell.ts';
-import { COUNTED, countsOfDay, readSum } from './day-sums.ts';
+import { countsOfDay, readSum } from './day-sums.ts';
+import { COUNTED } from './fold.ts';
 import type { Measure } from './objectives.ts';
 import { hourOf } from './tally.ts';
 
 /** Days that are read at the same time. */
 const DAYS_AT_ONCE = 4;
-
-/** Returns the day of an hour of the counts. */
-export const dayOf = (hour: string): string => hour.slice(0, 10);
 
 // ------------------------------------------------------------------------------------------------ sums of a window
 

@@ -9,15 +9,12 @@ import { notS3, parseStored } from '../core/aws/storage-errors.ts';
 import type { QualityCounts } from '../core/contract/quality.ts';
 import { ledgerKeys } from '../core/contract/work-keys.ts';
 import { sum as total } from '../core/values/sum.ts';
-import { type LedgerFile, readFiles } from '../ledger/files.ts';
-import type { LedgerRows, Row, Table } from '../ledger/tables.ts';
-import { FOLDED, foldRows } from './fold.ts';
+import { type LedgerFile, readFiles, touches } from '../ledger/files.ts';
+import type { Row } from '../ledger/tables.ts';
+import { FOLDED, type FoldedRows, foldRows } from './fold.ts';
 import type { Measure } from './objectives.ts';
 
 const [pack, unpack] = [promisify(gzip), promisify(gunzip)];
-
-/** The tables that counts are made of. */
-export const COUNTED = ['captures', 'verdicts', 'inferences'] as const satisfies Table[];
 
 /** Files whose rows are in memory at a time: some 15 times as much. */
 const MOST_BYTES = 6 * 1024 * 1024;
@@ -43,8 +40,6 @@ export async function writeSum({ storage, workBucket }: Work, day: string, sum: 
   const body = await pack(JSON.stringify(sum));
   await storage.putBytes(workBucket, ledgerKeys.sum(day), { body, type: 'application/gzip' });
 }
-
-const touches = ({ first, last }: LedgerFile, hour: string): boolean => first <= hour && hour <= last;
 
 const HOURS = Array.from({ length: 24 }, (_, hour) => String(hour).padStart(2, '0'));
 
@@ -89,12 +84,9 @@ function* portions(hours: readonly string[], files: readonly LedgerFile[]) {
   if (portion.hours.length > 0) yield portion;
 }
 
-async function rowsOf(work: Work, files: readonly LedgerFile[], hours: readonly string[]): Promise<LedgerRows> {
+async function rowsOf(work: Work, files: readonly LedgerFile[], hours: readonly string[]): Promise<FoldedRows> {
   const wanted = new Set<string | undefined>(hours);
-  const read = async <T extends (typeof COUNTED)[number]>(
-    table: T,
-    only: (keyof Row<T> & string)[],
-  ): Promise<Row<T>[]> => {
+  const read = async <T extends keyof FoldedRows>(table: T, only: (keyof Row<T> & string)[]): Promise<Row<T>[]> => {
     const keys = files.filter((file) => file.table === table).map(({ key }) => key);
     const rows: Row<T>[] = [];
     for await (const group of readFiles(work, table, keys, only)) {
@@ -107,5 +99,5 @@ async function rowsOf(work: Work, files: readonly LedgerFile[], hours: readonly 
     read('verdicts', FOLDED.verdicts),
     read('inferences', FOLDED.inferences),
   ]);
-  return { captures, verdicts, inferences, 'ids/inferences': [] };
+  return { captures, verdicts, inferences };
 }

@@ -16,7 +16,7 @@ interface FoldOptions {
 
 type Columns<T extends keyof LedgerRows> = (keyof Row<T> & string)[];
 
-/** What counts are made of. */
+/** The columns that counts are made of. */
 const EVENT = ['hour', 'variant', 'serving', 'precedence', 'traceId', 'run', 'key', 'start', 'attempt'] as const;
 export const FOLDED = {
   captures: [
@@ -43,6 +43,9 @@ export const FOLDED = {
   inferences: [...EVENT, 'index', 'value', 'number', 'scores', 'classes', 'isCounted'] as Columns<'inferences'>,
 };
 
+/** The tables that counts are made of. */
+export const COUNTED = Object.keys(FOLDED) as (keyof typeof FOLDED)[];
+
 /** What is known of a subject: the row that counts, and the first and the last evaluation. */
 interface Line {
   row: Row<'captures'>;
@@ -50,8 +53,7 @@ interface Line {
   last?: Row<'captures'>;
 }
 
-/** The tables that counts are made of. */
-export type FoldedRows = Pick<LedgerRows, 'captures' | 'verdicts' | 'inferences'>;
+export type FoldedRows = Pick<LedgerRows, keyof typeof FOLDED>;
 
 /** SageMaker's endpoints have at most 10 variants. More names were made up, and would make more counts than captures. */
 const MAX_VARIANTS = 20;

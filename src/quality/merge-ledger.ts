@@ -9,7 +9,8 @@ import { ledgerKeys } from '../core/contract/work-keys.ts';
 import { inOrder } from '../core/process/concurrency.ts';
 import { type LedgerFile, listFiles, partsOf, readFiles, removeFiles, writeFile } from '../ledger/files.ts';
 import { type Row, TABLE_NAMES, type Table } from '../ledger/tables.ts';
-import { COUNTED, countsOfDay, readSum, writeSum } from './day-sums.ts';
+import { countsOfDay, readSum, writeSum } from './day-sums.ts';
+import { COUNTED } from './fold.ts';
 import type { Measure } from './objectives.ts';
 import { hourOf } from './tally.ts';
 

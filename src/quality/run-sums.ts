@@ -6,9 +6,10 @@ import type {
   QualityFailures,
   QualityObservations,
 } from '../core/contract/quality.ts';
+import { dayOf } from '../ledger/files.ts';
 import { addCell, namesIn } from './cell.ts';
 import { branch } from './count-tree.ts';
-import { cellsOf, dayOf, sumOfCells } from './counts-store.ts';
+import { cellsOf, sumOfCells } from './counts-store.ts';
 import { addFailures } from './detectors.ts';
 
 /** Hours × variants of one run: more than a year of two variants. With a dozen scorers, they take about 100 MB. */

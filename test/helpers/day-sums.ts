@@ -1,8 +1,8 @@
 /** Counts of hours in a work bucket, as a merge keeps them. */
 import type { Storage } from '../../src/core/aws/storage.ts';
 import type { QualityCounts } from '../../src/core/contract/quality.ts';
+import { dayOf } from '../../src/ledger/files.ts';
 import { sumHours } from '../../src/quality/cell.ts';
-import { dayOf } from '../../src/quality/counts-store.ts';
 import { readSum, writeSum } from '../../src/quality/day-sums.ts';
 
 /** Adds counts to those that are there. */

@@ -2,7 +2,7 @@
 
 import type { Work } from '../../core/aws/storage.ts';
 import type { PredictionRow } from '../../core/contract/ground-truth.ts';
-import { type LedgerFile, listFiles, readListed } from '../../ledger/files.ts';
+import { type LedgerFile, listFiles, readListed, touches } from '../../ledger/files.ts';
 import type { Row } from '../../ledger/tables.ts';
 import { predictionRow } from '../predictions/ledger-rows.ts';
 
@@ -34,15 +34,15 @@ export async function* readPredictions(
   hours: ReadonlySet<string>,
   isWanted: (id: string) => boolean,
 ): AsyncGenerator<PredictionRow> {
-  const touches = ({ first, last }: LedgerFile) => [...hours].some((hour) => first <= hour && hour <= last);
+  const isTouched = (file: LedgerFile) => [...hours].some((hour) => touches(file, hour));
   const found = new Map<string, IdRow>();
-  for await (const row of readIds(work, files.filter(touches), isWanted, JOINED)) {
+  for await (const row of readIds(work, files.filter(isTouched), isWanted, JOINED)) {
     const subject = subjectOf(row);
     if ((row.precedence ?? 0n) >= (found.get(subject)?.precedence ?? 0n)) found.set(subject, row);
   }
-  const days = files.filter(touches).map(({ day }) => day);
+  const days = files.filter(isTouched).map(({ day }) => day);
   const listed = await Array.fromAsync(listFiles(work, 'inferences', days[0], days.at(-1)));
-  for await (const rows of readListed(work, 'inferences', listed.filter(touches))) {
+  for await (const rows of readListed(work, 'inferences', listed.filter(isTouched))) {
     for (const row of rows) {
       const id = found.get(subjectOf(row));
       if (id === undefined || eventOf(id) !== eventOf(row)) continue;

@@ -6,7 +6,7 @@ import { NumberErrors, type NumberFigure } from '../../core/statistics/number-er
 import { wilson } from '../../core/statistics/share.ts';
 import { independentDifference } from '../../core/statistics/share-difference.ts';
 import { sum } from '../../core/values/sum.ts';
-import { dayOf } from '../../quality/counts-store.ts';
+import { dayOf } from '../../ledger/files.ts';
 import { hourOf } from '../../quality/tally.ts';
 import { classOf, numberOf } from '../label-value.ts';
 import { hashesOf } from '../masked.ts';
