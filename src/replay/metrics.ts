@@ -32,6 +32,11 @@ export const DISTRIBUTION_METRICS: Record<DistributionMetric, MetricDefinition> 
 
 export type DistributionMetric = RequestMetric | keyof typeof metrics.run;
 
+export type SingleMetric = keyof typeof metrics.single;
+
+/** All metrics that files of a run name, with those that are single figures. */
+export const METRIC_NAMES = { ...metrics.request, ...metrics.run, ...metrics.single };
+
 /** The rows of the report's table, in order. */
 export const REPORT_METRICS = metrics.report as readonly DistributionMetric[];
 

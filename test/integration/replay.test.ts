@@ -216,17 +216,10 @@ describe('what is measured', () => {
     const { records, results } = await replay(file, endpoint.url, out, { stream: true, speedup: 5 });
     for (const { metrics } of records) {
       expect(metrics.output_sequence_length?.value).toBe(8);
-      expect(metrics.usage_completion_tokens?.value).toBe(8);
       expect(metrics.inter_chunk_latency?.value).toHaveLength(7);
-      const {
-        time_to_first_token: first,
-        request_latency: latency,
-        decode_duration: decode,
-        inter_token_latency: gap,
-      } = metrics;
+      const { time_to_first_token: first, request_latency: latency, inter_token_latency: gap } = metrics;
       expect(first?.value).toBeGreaterThan(55);
-      expect((first?.value ?? 0) + (decode?.value ?? 0)).toBeCloseTo(latency?.value ?? 0, 3);
-      expect((gap?.value ?? 0) * 7).toBeCloseTo(decode?.value ?? 0, 3);
+      expect((first?.value ?? 0) + (gap?.value ?? 0) * 7).toBeCloseTo(latency?.value ?? 0, 3);
     }
     expect(results.stats.distribution('inter_token_latency').percentile(50)).toBeGreaterThan(13);
     const median = (metric: DistributionMetric): number => results.stats.distribution(metric).percentile(50);
@@ -258,7 +251,7 @@ describe('what is measured', () => {
         message: 'Request cancelled 0.020s after being sent',
       });
       expect(metadata).toMatchObject({ was_cancelled: true, cancellation_time_ns: metadata.request_end_ns });
-      expect(Object.keys(metrics)).toEqual(['error_isl']);
+      expect(metrics).toEqual({});
     }
     expect(cancelled.results.stats.cancelled).toBe(3);
   });

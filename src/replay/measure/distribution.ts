@@ -87,12 +87,6 @@ export class Distribution {
     return start ?? 0;
   }
 
-  /** Percentile over these values and `failed` infinite ones; `undefined` if it is infinite. */
-  percentileWithFailed(percent: number, failed: number): number | undefined {
-    const place = ((this.count + failed - 1) * percent) / 100;
-    return place <= this.count - 1 && this.count > 0 ? this.#at(place) : undefined;
-  }
-
   get std(): number {
     return this.count === 0 ? 0 : Math.sqrt(this.#squares / this.count);
   }

@@ -179,17 +179,14 @@ function fillTokens(measured: Measured, stream: StreamReader | undefined): numbe
   const { usage } = content;
   if (usage?.inputTokens !== undefined) {
     metrics.input_sequence_length = usage.inputTokens;
-    metrics.usage_prompt_tokens = usage.inputTokens;
     measured.inputSource = 'server';
   } else if (request.inputTokens) {
     metrics.input_sequence_length = request.inputTokens.count;
     measured.inputSource = request.inputTokens.source;
   }
-  if (usage?.totalTokens !== undefined) metrics.usage_total_tokens = usage.totalTokens;
   let output: number | undefined;
   if (usage?.outputTokens !== undefined) {
     output = usage.outputTokens;
-    metrics.usage_completion_tokens = output;
     measured.outputSource = 'server';
   } else if (stream) {
     output = stream.pieces;
@@ -200,14 +197,8 @@ function fillTokens(measured: Measured, stream: StreamReader | undefined): numbe
   }
   if (output === undefined) return undefined;
   metrics.output_sequence_length = output;
-  metrics.output_token_count = output;
   const limit = request.outputLimit;
   if (limit !== undefined) metrics.osl_mismatch_diff_pct = ((output - limit) / limit) * 100;
-  if (usage?.reasoningTokens !== undefined) {
-    metrics.usage_reasoning_tokens = usage.reasoningTokens;
-    metrics.reasoning_token_count = usage.reasoningTokens;
-    metrics.output_token_count = Math.max(0, output - usage.reasoningTokens);
-  }
   return output;
 }
 
@@ -216,13 +207,9 @@ function fillStream(measured: Measured, stream: StreamReader, output: number | u
   const { contentAt } = stream;
   const first = contentAt[0] ?? exchange.endAt;
   const last = contentAt.at(-1) ?? first;
-  const untilFirst = first - exchange.startedAt;
-  metrics.time_to_first_token = untilFirst;
-  metrics.decode_duration = last - first;
+  metrics.time_to_first_token = first - exchange.startedAt;
   if (!Number.isNaN(stream.firstOutputAt))
     metrics.time_to_first_output_token = stream.firstOutputAt - exchange.startedAt;
-  const input = metrics.input_sequence_length;
-  if (input !== undefined && untilFirst > 0) metrics.prefill_throughput_per_user = (input * 1000) / untilFirst;
   if (contentAt.length < 2) return;
   metrics.time_to_second_token = (contentAt[1] ?? first) - first;
   if (!stream.tooLarge) measured.gaps = contentAt.slice(1).map((at, i) => at - (contentAt[i] ?? at));

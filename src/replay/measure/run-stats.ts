@@ -101,7 +101,6 @@ export class RunStats implements Counts {
       this.failed++;
       if (measured.cancelled) this.cancelled++;
       if (isCancelledOnPurpose(measured)) this.cancelledOnPurpose++;
-      if (request.inputTokens) this.distribution('error_isl').add(request.inputTokens.count);
       if (CONTEXT_OVERFLOW.test(error.message)) this.contextOverflows++;
       this.#countError(error);
       return;

@@ -24,7 +24,7 @@ export const runContentOf = (
 /** Returns `request_latency_p99`, `request_throughput`, …, and the metrics of the comparison. */
 function metricsOf({ results: { stats } }: FinishedReplay, quality?: Quality): Record<string, number> {
   const metrics: Record<string, number> = {};
-  for (const [tag, result] of figures(stats).results) {
+  for (const [tag, result] of figures(stats)) {
     const single = result.p50 === undefined;
     for (const statistic of single ? ['avg'] : ['avg', 'p50', 'p90', 'p95', 'p99', 'min', 'max']) {
       const value = result[statistic];

@@ -1,6 +1,7 @@
 /** Formats `profile_export_aiperf.csv` as AIPerf 0.13 does. */
 import { PERCENTILES } from '../measure/distribution.ts';
-import type { Figures, MetricResult } from './summary.ts';
+import { METRIC_NAMES } from '../metrics.ts';
+import type { MetricResult } from './summary.ts';
 
 const PERCENTILE_KEYS = PERCENTILES.map((percent) => `p${percent}`);
 const STATISTICS = ['avg', 'min', 'max', 'sum', ...PERCENTILE_KEYS, 'std'] as const;
@@ -14,9 +15,10 @@ const named = (header: string, unit: string): string =>
 
 const hasPercentiles = (result: MetricResult): boolean => PERCENTILE_KEYS.some((key) => result[key] !== undefined);
 
-export function summaryCsv({ results, headers }: Figures): string {
+export function summaryCsv(results: ReadonlyMap<string, MetricResult>): string {
   const all = [...results].sort(([a], [b]) => (a < b ? -1 : 1));
-  const name = (tag: string, result: MetricResult): string => cell(named(headers.get(tag) ?? tag, result.unit));
+  const name = (tag: string, { unit }: MetricResult): string =>
+    cell(named(METRIC_NAMES[tag as keyof typeof METRIC_NAMES].header, unit));
   const rows = [['Metric', ...STATISTICS].join(',')];
   for (const [tag, result] of all) {
     if (!hasPercentiles(result)) continue;

@@ -217,11 +217,8 @@ const errorJson = (error: ExchangeError): string =>
   JSON.stringify({ code: error.code, type: error.type, message: error.message });
 
 function metricsJson(measured: Measured): string {
-  const { error, request, metrics, gaps } = measured;
-  if (error) {
-    const tokens = request.inputTokens?.count;
-    return tokens === undefined ? '{}' : `{"error_isl":{"value":${tokens},"unit":"tokens"}}`;
-  }
+  const { error, metrics, gaps } = measured;
+  if (error) return '{}';
   let json = '';
   for (const { tag, before, after } of METRICS) {
     const value = metrics[tag];

@@ -1,10 +1,8 @@
 /** Computes the figures of a run under AIPerf 0.13's tags: the content of its JSON and CSV summaries. */
 
 import type { FinishedReplay } from '../finished.ts';
-import { PERCENTILES } from '../measure/distribution.ts';
 import type { RunStats } from '../measure/run-stats.ts';
-import metrics from '../metrics.json' with { type: 'json' };
-import { DISTRIBUTION_METRICS, type DistributionMetric } from '../metrics.ts';
+import { METRIC_NAMES, type SingleMetric } from '../metrics.ts';
 import { parseGoodput, type ReplayOptions } from '../options.ts';
 
 /** A metric: a distribution, or a single figure in `avg`. */
@@ -14,96 +12,46 @@ export interface MetricResult {
   [statistic: string]: number | string | undefined;
 }
 
-export interface Figures {
-  results: Map<string, MetricResult>;
-  /** Names in the CSV, by tag. */
-  headers: Map<string, string>;
-}
-
-/** Metrics whose percentiles AIPerf also reports with failed requests included, as infinitely slow ones. */
-const ADJUSTED = metrics.adjusted as DistributionMetric[];
-
 /** Seconds from the first request to the last reply; 0 without requests. */
 export const durationSeconds = (stats: RunStats): number =>
   stats.completed === 0 ? 0 : Math.max(0, stats.lastEndMs - stats.firstStartMs) / 1000;
 
-/** A figure without a distribution; left out if it is undefined or infinite. */
-type SingleFigure = [tag: string, header: string, unit: string, value: number | undefined];
-
-/** Computes all figures of a run. */
-export function figures(stats: RunStats): Figures {
+/** Computes all figures of a run, by their tags. Those that are undefined or infinite are left out. */
+export function figures(stats: RunStats): Map<string, MetricResult> {
   const results = new Map<string, MetricResult>();
-  const headers = new Map<string, string>();
   for (const [metric, distribution] of stats.distributions) {
     const summary = distribution.summary();
     // The number of good requests has no percentiles.
     if (!summary || metric === 'good_request_count') continue;
-    results.set(metric, { unit: DISTRIBUTION_METRICS[metric].unit, ...summary });
-    headers.set(metric, DISTRIBUTION_METRICS[metric].header);
+    results.set(metric, { unit: METRIC_NAMES[metric].unit, ...summary });
   }
-  for (const [tag, header, unit, value] of singleFigures(stats)) {
-    if (value === undefined || !Number.isFinite(value)) continue;
-    results.set(tag, { unit, avg: value });
-    headers.set(tag, header);
+  for (const [metric, avg] of Object.entries(singleFigures(stats))) {
+    if (Number.isFinite(avg)) results.set(metric, { unit: METRIC_NAMES[metric as SingleMetric].unit, avg });
   }
-  if (stats.failed > 0) addAdjusted(stats, results, headers);
-  return { results, headers };
+  return results;
 }
 
-function singleFigures(stats: RunStats): SingleFigure[] {
+/** The figures without a distribution. */
+function singleFigures(stats: RunStats): Record<SingleMetric, number> {
+  const { completed, succeeded, failed, good, withObjectives, distributions } = stats;
   const seconds = durationSeconds(stats);
-  const perSecond = (total: number | undefined): number | undefined =>
-    total === undefined || seconds === 0 ? undefined : total / seconds;
-  const sum = (metric: DistributionMetric): number | undefined => stats.distributions.get(metric)?.sum;
-  const [input, output] = [sum('input_sequence_length'), sum('output_sequence_length')];
-  const tokens = input === undefined && output === undefined ? undefined : (input ?? 0) + (output ?? 0);
-  const { completed, failed, good } = stats;
-  const ifFailed = (value: number): number | undefined => (failed > 0 ? value : undefined);
-  const ifGoodput = (value: number): number | undefined => (stats.withObjectives ? value : undefined);
-  const mismatches = stats.distributions.has('osl_mismatch_diff_pct') ? stats.lengthMismatches : undefined;
-  // Little's law: the mean number in flight is the total time in flight divided by the duration.
-  const concurrency = perSecond(stats.busyMs / 1000);
-  return [
-    ['request_count', 'Request Count', 'requests', stats.succeeded],
-    ['completed_request_count', 'Completed Requests (Success + Error)', 'requests', completed],
-    ['error_request_count', 'Error Request Count', 'requests', ifFailed(failed)],
-    ['request_error_rate', 'Request Error Rate', '%', completed > 0 ? (100 * failed) / completed : undefined],
-    ['benchmark_duration', 'Benchmark Duration', 'sec', seconds],
-    ['request_throughput', 'Request Throughput', 'requests/sec', perSecond(stats.succeeded)],
-    ['total_isl', 'Total Input Sequence Length', 'tokens', input],
-    ['total_osl', 'Total Output Sequence Length', 'tokens', output],
-    ['total_output_tokens', 'Total Output Tokens', 'tokens', sum('output_token_count')],
-    ['total_reasoning_tokens', 'Total Reasoning Tokens', 'tokens', sum('reasoning_token_count')],
-    ['output_token_throughput', 'Output Token Throughput', 'tokens/sec', perSecond(output)],
-    ['input_token_throughput', 'Input Token Throughput', 'tokens/sec', perSecond(input)],
-    ['total_token_throughput', 'Total Token Throughput', 'tokens/sec', perSecond(tokens)],
-    ['total_error_isl', 'Total Error Input Sequence Length', 'tokens', sum('error_isl')],
-    ['total_usage_prompt_tokens', 'Total Usage Prompt Tokens', 'tokens', sum('usage_prompt_tokens')],
-    ['total_usage_completion_tokens', 'Total Usage Completion Tokens', 'tokens', sum('usage_completion_tokens')],
-    ['total_usage_total_tokens', 'Total Usage Total Tokens', 'tokens', sum('usage_total_tokens')],
-    ['total_usage_reasoning_tokens', 'Total Usage Reasoning Tokens', 'tokens', sum('usage_reasoning_tokens')],
-    ['good_request_count', 'Good Request Count', 'requests', ifGoodput(good)],
-    ['goodput', 'Goodput', 'requests/sec', ifGoodput(perSecond(good) ?? Number.NaN)],
-    ['good_request_fraction', 'GoodRequestFraction', 'ratio', ifGoodput(good / Math.max(1, completed))],
-    ['context_overflow_count', 'Context Overflow Count', 'requests', ifFailed(stats.contextOverflows)],
-    ['osl_mismatch_count', 'OSL Mismatch Count', 'requests', mismatches],
-    ['effective_concurrency', 'Effective Concurrency', 'requests', concurrency],
-  ];
-}
-
-function addAdjusted(stats: RunStats, results: Map<string, MetricResult>, headers: Map<string, string>): void {
-  for (const metric of ADJUSTED) {
-    const distribution = stats.distributions.get(metric);
-    if (!distribution) continue;
-    const { unit, header } = DISTRIBUTION_METRICS[metric];
-    const result: MetricResult = { unit, min: distribution.min, count: stats.completed };
-    for (const percent of PERCENTILES) {
-      const value = distribution.percentileWithFailed(percent, stats.failed);
-      if (value !== undefined) result[`p${percent}`] = value;
-    }
-    results.set(`adj_${metric}`, result);
-    headers.set(`adj_${metric}`, `${header} (error-adjusted)`);
-  }
+  const perSecond = (total = Number.NaN): number => (seconds === 0 ? Number.NaN : total / seconds);
+  const ifFailed = (value: number): number => (failed > 0 ? value : Number.NaN);
+  return {
+    request_count: succeeded,
+    completed_request_count: completed,
+    error_request_count: ifFailed(failed),
+    request_error_rate: (100 * failed) / completed,
+    benchmark_duration: seconds,
+    request_throughput: perSecond(succeeded),
+    output_token_throughput: perSecond(distributions.get('output_sequence_length')?.sum),
+    good_request_count: withObjectives ? good : Number.NaN,
+    goodput: withObjectives ? perSecond(good) : Number.NaN,
+    context_overflow_count: ifFailed(stats.contextOverflows),
+    osl_mismatch_count: distributions.has('osl_mismatch_diff_pct') ? stats.lengthMismatches : Number.NaN,
+    // Little's law: the mean number in flight is the total time in flight divided by the duration.
+    effective_concurrency: perSecond(stats.busyMs / 1000),
+  };
 }
 
 /** Returns the content of `profile_export_aiperf.json`. */
@@ -113,7 +61,7 @@ export function summaryJson(replay: FinishedReplay): Record<string, unknown> {
   return {
     schema_version: '1.4',
     benchmark_id: run,
-    ...Object.fromEntries(figures(stats).results),
+    ...Object.fromEntries(figures(stats)),
     input_config: inputConfigOf(replay),
     run_info: { benchmark_id: run },
     was_cancelled: wasCancelled,

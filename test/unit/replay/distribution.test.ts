@@ -66,12 +66,6 @@ describe('a distribution', () => {
     expect(of([]).summary()).toBeUndefined();
   });
 
-  test('counts failed requests as infinitely slow', () => {
-    const distribution = of(Array.from({ length: 80 }, (_, i) => i + 1));
-    expect(distribution.percentileWithFailed(75, 20)).toBeCloseTo(75.25, 1);
-    expect(distribution.percentileWithFailed(90, 20)).toBeUndefined();
-  });
-
   test('puts every value into a chart bucket', () => {
     fc.assert(
       fc.property(fc.array(latency, { minLength: 1 }), fc.integer({ min: 1, max: 60 }), (values, most) => {
