@@ -22,7 +22,7 @@ export function replayStack(flags: StackFlags) {
 
   /** Registers the run, and again each day. If that is not possible, it says so on standard error. */
   async function register(run: string): Promise<void> {
-    const { MARK_MS, registerReplay } = await import('../../src/replay/marks/register.ts');
+    const { MARK_MS, registerReplay } = await import('../../src/replay/marks/believe.ts');
     const registered = async (): Promise<void> => {
       try {
         const { storage, outputs } = await open();

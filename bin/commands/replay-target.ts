@@ -2,8 +2,7 @@
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { readText } from '../../src/core/errors/read-text.ts';
 import type { Target } from '../../src/replay/request/target.ts';
-import { parseHeaders, secretHeaders } from '../../src/replay/targets/headers.ts';
-import { CHATS, urlTarget } from '../../src/replay/targets/url-target.ts';
+import { CHATS, parseHeaders, secretHeaders, urlTarget } from '../../src/replay/targets/url-target.ts';
 import type { TargetFlags } from './replay-options.ts';
 
 /**

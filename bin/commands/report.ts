@@ -4,7 +4,7 @@ import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import type { TimeWindow } from '../../src/quality/counts-store.ts';
 import { objectivesOf } from '../../src/quality/objectives.ts';
-import { writeWhole } from '../../src/replay/results/whole-file.ts';
+import { writeWhole } from '../../src/replay/results/line-writer.ts';
 import { withExperiment } from '../cli/mlflow.ts';
 import { command, option, options } from '../cli/options.ts';
 import { terminal } from '../cli/output.ts';

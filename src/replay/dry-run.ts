@@ -1,12 +1,7 @@
 /** Computes what a replay would send, without sending it: the requests, their times and kinds, and their tokens. */
+import type { ReplayOptions } from './options.ts';
 import type { Keep } from './request/keep.ts';
-import {
-  type LiteralOrSkip,
-  type LiteralRequest,
-  literalRequest,
-  type Overrides,
-  overridesOf,
-} from './request/literal.ts';
+import { type LiteralOrSkip, type LiteralRequest, literalRequest } from './request/literal.ts';
 import { capturedReply, estimateInputTokens, estimateTextTokens, type PreparerOptions } from './request/preparer.ts';
 import { type EntrySource, schedule } from './schedule/timing.ts';
 import { unreadable } from './source/peek.ts';
@@ -44,7 +39,6 @@ interface DryRunJob extends Pick<PreparerOptions, 'files' | 'options' | 'onSkipp
 
 export async function dryRun(job: DryRunJob): Promise<DryRun> {
   const { files, options, keep, reader = localReader(files) } = job;
-  const overrides = overridesOf(options);
   const found: DryRun = {
     requests: 0,
     seconds: 0,
@@ -64,7 +58,7 @@ export async function dryRun(job: DryRunJob): Promise<DryRun> {
       job.onBatch(found.requests);
       reader.expect(batch.map(({ entry }) => entry));
       for (const { entry, dueMs, pass } of batch) {
-        const literal = counted(found, await reader.read(entry), overrides, keep);
+        const literal = counted(found, await reader.read(entry), options, keep);
         if (literal.kind === 'skipped') {
           skipped++;
           if (pass > 0) continue;
@@ -87,9 +81,9 @@ export async function dryRun(job: DryRunJob): Promise<DryRun> {
 }
 
 /** A request that cannot be counted is skipped, as it would be in a replay. */
-function counted(found: DryRun, line: Buffer, overrides: Overrides, keep?: Keep): LiteralOrSkip {
+function counted(found: DryRun, line: Buffer, options: ReplayOptions, keep?: Keep): LiteralOrSkip {
   try {
-    const literal = literalRequest(line, overrides);
+    const literal = literalRequest(line, options);
     if (literal.kind === 'request') countRequest(found, literal.request, keep);
     return literal;
   } catch (error) {

@@ -1,7 +1,8 @@
 /** A replay that has ended, on the command line or in the cloud, and whether the client limited it. */
+
 import type { Experiment } from '../mlflow/types.ts';
 import { isScheduled } from './derived-options.ts';
-import { neverSent } from './measure/error-rate.ts';
+import { isOwnFailure } from './http/connection.ts';
 import type { ReportCollector } from './measure/report-collector.ts';
 import type { RunStats } from './measure/run-stats.ts';
 import type { ReplayOptions } from './options.ts';
@@ -89,4 +90,37 @@ export function clientBottleneck(stats: RunStats): string | undefined {
   const allowed = Math.max(BOTTLENECK_MIN_MS, BOTTLENECK_SHARE * latency);
   if (p99 <= allowed) return undefined;
   return `1% of the requests were sent ${p99.toFixed(1)} ms or more after their scheduled time because this client was busy; expected: at most ${allowed.toFixed(1)} ms`;
+}
+
+// ---------------------------------------------------------------------------------------------------------- error rate
+// Decides whether too many requests of a replay failed.
+
+/** Describes the requests that this machine could not send; `undefined` if it sent all of them. */
+export function neverSent(stats: RunStats): string | undefined {
+  const own = [...stats.errors.values()].filter(({ error }) => isOwnFailure(error));
+  const [first] = own;
+  if (!first) return undefined;
+  const requests = own.reduce((sum, { count }) => sum + count, 0);
+  return `${requests} requests never left this machine: ${first.error.type}: ${first.error.message}`;
+}
+
+/**
+ * Requests that were canceled on purpose are not counted, since they say nothing about the target. If others remain, at
+ * least one of them has to succeed, whatever the allowed rate is.
+ *
+ * @param allowed percent
+ * @returns why the replay failed by this rule; `undefined` if it did not
+ */
+export function tooManyFailed(stats: RunStats, allowed: number): string | undefined {
+  const { cancelledOnPurpose, succeeded } = stats;
+  const failed = stats.failures;
+  const counted = failed + succeeded;
+  if (counted === 0) return undefined;
+  const rate = (100 * failed) / counted;
+  if (rate <= allowed && succeeded > 0) return undefined;
+  return (
+    `${failed} of ${counted} requests failed (${rate.toFixed(2)}%); allowed: ${allowed}%` +
+    (succeeded === 0 ? '; none succeeded' : '') +
+    (cancelledOnPurpose > 0 ? `; ${cancelledOnPurpose} more were canceled on purpose` : '')
+  );
 }

@@ -6,8 +6,8 @@ import { type JudgeSettings, judgeWarning, stoppedBy } from './compare/judge-rep
 import type { Quality } from './compare/quality.ts';
 import type { Measured } from './measure/measure.ts';
 import type { MlflowPorts } from './publish/publish.ts';
+import { writeWhole } from './results/line-writer.ts';
 import { FILES } from './results/result-set.ts';
-import { writeWhole } from './results/whole-file.ts';
 import { type ReplayResult, unsentWarning } from './to-directory.ts';
 
 interface FollowUpOptions {

@@ -6,7 +6,7 @@ import { buffer } from 'node:stream/consumers';
 import { payloadBytes } from '../../src/captures/payload/captured-data.ts';
 import { capturedReplies } from '../../src/replay/compare/with-captured.ts';
 import type { Measured } from '../../src/replay/measure/measure.ts';
-import { literalRequest, NO_OVERRIDES } from '../../src/replay/request/literal.ts';
+import { literalRequest } from '../../src/replay/request/literal.ts';
 import type { SkippedLine } from '../../src/replay/source/types.ts';
 import { ReplayFolder, type ReplayRecord, readLines, replay, runCli } from '../helpers/replay.ts';
 import { type Serving, serve } from '../helpers/serve.ts';
@@ -66,7 +66,7 @@ async function withEcho<T>(
 function repliesOf(lines: readonly Buffer[]): Map<string, Reply> {
   const replies = new Map<string, Reply>();
   for (const line of lines) {
-    const literal = literalRequest(line, NO_OVERRIDES);
+    const literal = literalRequest(line);
     if (literal.kind === 'skipped') continue;
     const { body, capturedReply: side } = literal.request;
     const bytes = side === undefined ? Buffer.alloc(0) : payloadBytes(side);

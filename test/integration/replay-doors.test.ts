@@ -7,8 +7,7 @@ import { OUTPUT_PARAMETERS, outputPath } from '../../src/core/contract/names.ts'
 import { markKeys, replayKeys } from '../../src/core/contract/work-keys.ts';
 import { isOwnAddress } from '../../src/replay/cloud/target.ts';
 import { ConnectionPool } from '../../src/replay/http/pool.ts';
-import { replayInferenceId } from '../../src/replay/marks/believe.ts';
-import { registerReplay } from '../../src/replay/marks/register.ts';
+import { registerReplay, replayInferenceId } from '../../src/replay/marks/believe.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { chatLine, ReplayFolder, runCli } from '../helpers/replay.ts';
 import { CAPTURES, CloudReplays, PREFIX, WORK } from '../helpers/replay-cloud.ts';

@@ -5,9 +5,8 @@ import type { ReplayInput } from '../../core/contract/replay.ts';
 import { PermanentError, type PermanentErrorName } from '../../core/errors/errors.ts';
 import type { ReplayEnvironment } from '../../core/settings/environment.ts';
 import { shownUrl, type Target } from '../request/target.ts';
-import { secretHeaders } from '../targets/headers.ts';
 import { sageMakerTarget } from '../targets/sagemaker-target.ts';
-import { urlTarget } from '../targets/url-target.ts';
+import { secretHeaders, urlTarget } from '../targets/url-target.ts';
 
 /**
  * Creates the target with the function's own permissions.

@@ -2,8 +2,7 @@
 import { basename } from 'node:path';
 import type { ChatMessage } from '../../captures/types.ts';
 import type { ReplyPair } from '../../judge/pairwise.ts';
-import { bodyPreview } from '../measure/body-preview.ts';
-import { type Measured, sentBody } from '../measure/measure.ts';
+import { bodyPreview, type Measured, sentBody } from '../measure/measure.ts';
 import { Body, type ReplyContent, readConversation } from '../reply/content.ts';
 import { replyMessage } from '../request/preparer.ts';
 import { compareReplies, type ReplyComparison } from './compare-replies.ts';

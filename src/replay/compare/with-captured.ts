@@ -1,8 +1,8 @@
 /** Compares each reply with the captured one while the replay runs. */
+
 import { join } from 'node:path';
 import type { Measured } from '../measure/measure.ts';
-import { LineWriter } from '../results/line-writer.ts';
-import { writeWhole } from '../results/whole-file.ts';
+import { LineWriter, writeWhole } from '../results/line-writer.ts';
 import { type JudgeSettings, type JudgingResult, judgeReplies } from './judge-replies.ts';
 import { type Quality, type RegressionRow, ReplyQualityTally } from './quality.ts';
 import { comparedReply, REPLIES_FILE, readReplies } from './replies-file.ts';

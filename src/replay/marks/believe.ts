@@ -3,10 +3,10 @@
  * attributes, and could hide requests behind those of a replay: only an id whose registration the work bucket has is
  * believed.
  */
-import { hash } from 'node:crypto';
+
+import { hash, randomBytes } from 'node:crypto';
 import type { Storage } from '../../core/aws/storage.ts';
 import { markKeys } from '../../core/contract/work-keys.ts';
-import type { Mark } from './register.ts';
 
 /** How long after its registration a mark is believed, by the time of the capture. */
 const BELIEVED_MS = 24 * 3_600_000;
@@ -64,3 +64,26 @@ export const isReplayId = (inferenceId: string): boolean => FORM.test(inferenceI
 
 /** Returns the registration that an inference id names. */
 const markOf = (inferenceId: string): string | undefined => FORM.exec(inferenceId)?.groups?.mark;
+
+// ------------------------------------------------------------------------------------------------------- registrations
+// Registers a replay in the work bucket before it sends, so that the captures of its requests are known as such.
+
+/** A replay that takes longer registers again. A mark is believed for an hour more. */
+export const MARK_MS = 23 * 3_600_000;
+
+/** A registration, as the work bucket has it. */
+export interface Mark {
+  run: string;
+  /** From when on its requests may be sent, epoch ms. */
+  atMs: number;
+}
+
+/** A registration, and from when on requests may be sent under it. */
+export type Registration = Pick<Mark, 'atMs'> & { id: string };
+
+/** Registers a replay under 64 random bits, which cannot be guessed without seeing the requests. */
+export async function registerReplay(storage: Storage, workBucket: string, mark: Mark): Promise<Registration> {
+  const id = randomBytes(8).toString('hex');
+  await storage.putJson(workBucket, markKeys.mark(id), mark);
+  return { id, atMs: mark.atMs };
+}

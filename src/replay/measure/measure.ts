@@ -4,8 +4,9 @@ import { StreamReader } from '../../captures/times/stream-reader.ts';
 import { toNamedError } from '../../core/errors/errors.ts';
 import { codingsOf, type Exchange, type ExchangeError, MAX_KEPT_BYTES } from '../http/exchange.ts';
 import { DISTRIBUTION_METRICS, type RequestMetric } from '../metrics.ts';
+import { SageMakerStreamReader } from '../reply/aws-event-stream.ts';
 import { Body, nothingSaid, type ReplyContent, readReplyContent } from '../reply/content.ts';
-import { SageMakerStreamReader } from '../reply/sagemaker-stream.ts';
+import type { Keep } from '../request/keep.ts';
 import { estimateTextTokens, type PreparedRequest, type TokenSource } from '../request/preparer.ts';
 import { shownUrl } from '../request/target.ts';
 
@@ -227,4 +228,19 @@ function meets(metrics: MetricValues, objectives: Objectives): boolean {
     if (DISTRIBUTION_METRICS[tag].largerIsBetter ? value < threshold : value > threshold) return false;
   }
   return true;
+}
+
+// ------------------------------------------------------------------------------------------------------------ previews
+// The beginning of a request or a reply, for people to read.
+
+const PREVIEW_CHARACTERS = 2_000;
+
+/** @param keep masks the text before it is cut */
+export function bodyPreview(side: Parameters<Keep['body']>[0], body: Body, keep?: Keep): string {
+  const { bytes } = body;
+  const text = keep ? keep.body(side, body) : bytes.subarray(0, PREVIEW_CHARACTERS * 4).toString('utf8');
+  // Text has no control characters other than line breaks and tabs.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: detects control characters
+  if (/[\x00-\x08\x0b\x0c\x0e-\x1f]/.test(text)) return `(binary, ${bytes.length} bytes)`;
+  return text.length > PREVIEW_CHARACTERS ? `${text.slice(0, PREVIEW_CHARACTERS)} …` : text;
 }

@@ -5,9 +5,8 @@
 
 import { Random } from '../../core/values/random.ts';
 import { Body } from '../reply/content.ts';
-import { bodyPreview } from './body-preview.ts';
 import { Distribution, type DistributionJson } from './distribution.ts';
-import { type Measured, repliedBody, sentBody } from './measure.ts';
+import { bodyPreview, type Measured, repliedBody, sentBody } from './measure.ts';
 
 /** Buckets of time in a chart. If there are more, they are merged in pairs. */
 const MAX_BUCKETS = 240;

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { RunsComparison } from '../compare/compare-runs.ts';
 import type { RunData } from '../compare/run-data.ts';
 import type { GateResult } from '../gate/types.ts';
-import { writeWhole } from '../results/whole-file.ts';
+import { writeWhole } from '../results/line-writer.ts';
 
 /** The files that `writeComparison` writes. */
 export const COMPARISON_FILES = { json: 'comparison.json', page: 'comparison.html' } as const;

@@ -14,22 +14,8 @@ import { skippedAs } from '../source/peek.ts';
 import type { Skipped } from '../source/types.ts';
 import { NotSpliceable, setJsonValue } from './json-splice.ts';
 
-/** Changes set on the command line. Each changes only the value it names. */
-export interface Overrides {
-  model?: string;
-  /** Key path and JSON text of each `--set`. */
-  set: readonly { path: readonly string[]; value: string }[];
-  /** Ask for a streamed reply. */
-  stream: boolean;
-}
-
-export const overridesOf = (options: ReplayOptions): Overrides => ({
-  model: options.model,
-  set: options.set.map(parseSetting),
-  stream: options.stream,
-});
-
-export const NO_OVERRIDES: Overrides = { set: [], stream: false };
+/** The options that change requests. Each changes only the value it names. */
+type Overrides = Partial<Pick<ReplayOptions, 'model' | 'set' | 'stream'>>;
 
 export interface LiteralRequest {
   body: Buffer;
@@ -75,18 +61,18 @@ const objectOf = (document: unknown): JsonObject | undefined => (isObject(docume
 /** A request in the OpenAI form can ask for the usage at the end of the stream. */
 const isOpenAi = (json: JsonObject): boolean => 'messages' in json || 'prompt' in json;
 
-function override(body: Buffer, json: JsonObject, overrides: Overrides): Buffer {
+function override(body: Buffer, json: JsonObject, { model, set = [], stream }: Overrides): Buffer {
   let text = body.toString('utf8');
   // A body that is not UTF-8 would lose its invalid bytes.
   if (!Buffer.from(text, 'utf8').equals(body)) throw new NotSpliceable('the body is not UTF-8');
-  if (overrides.model !== undefined) text = setJsonValue(text, ['model'], JSON.stringify(overrides.model));
-  if (overrides.stream) {
+  if (model !== undefined) text = setJsonValue(text, ['model'], JSON.stringify(model));
+  if (stream) {
     text = setJsonValue(text, ['stream'], 'true');
     if (isOpenAi(json) && json.stream_options === undefined) {
       text = setJsonValue(text, ['stream_options'], '{"include_usage":true}');
     }
   }
-  for (const { path, value } of overrides.set) text = setJsonValue(text, path, value);
+  for (const { path, value } of set.map(parseSetting)) text = setJsonValue(text, path, value);
   return Buffer.from(text, 'utf8');
 }
 
@@ -95,7 +81,7 @@ function override(body: Buffer, json: JsonObject, overrides: Overrides): Buffer 
  *
  * @throws TooHeavy
  */
-export function literalRequest(line: Buffer, overrides: Overrides): LiteralOrSkip {
+export function literalRequest(line: Buffer, overrides: Overrides = {}): LiteralOrSkip {
   const opened = openEnvelope(line, new Scale());
   if ('reason' in opened) return skippedAs(opened.reason);
   const { captureData, eventMetadata, extraFields = {} } = opened.envelope;
@@ -109,7 +95,7 @@ export function literalRequest(line: Buffer, overrides: Overrides): LiteralOrSki
   }
   let document = documentIn(body);
   const captured = objectOf(document);
-  const changes = overrides.model !== undefined || overrides.stream || overrides.set.length > 0;
+  const changes = overrides.model !== undefined || overrides.stream || overrides.set?.length;
   if (captured && changes) {
     try {
       body = override(body, captured, overrides);

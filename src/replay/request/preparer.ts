@@ -11,7 +11,7 @@ import { unreadable } from '../source/peek.ts';
 import type { RangeReader } from '../source/range-reader.ts';
 import type { OnSkipped, SourceFile } from '../source/types.ts';
 import { type Keep, keepMasked, type Masking } from './keep.ts';
-import { type LiteralRequest, literalRequest, type Overrides, overridesOf } from './literal.ts';
+import { type LiteralRequest, literalRequest } from './literal.ts';
 import { SessionLinker } from './sessions.ts';
 import type { Encoded, RequestIdentity, Target } from './target.ts';
 
@@ -67,15 +67,14 @@ const MAX_BLANK_BYTES = 16 * 1024;
 export class Preparer {
   readonly #options: PreparerOptions;
   readonly #keep: Keep | undefined;
-  readonly #overrides: Overrides;
   readonly #random: Random;
   #linker = new SessionLinker();
+  #sessions = 0;
   #pass = 0;
 
   constructor(options: PreparerOptions) {
     this.#options = options;
     this.#keep = keepMasked(options);
-    this.#overrides = overridesOf(options.options);
     this.#random = new Random(options.options.randomSeed);
   }
 
@@ -144,13 +143,13 @@ export class Preparer {
   }
 
   #readLine(line: Buffer, { entry, pass, turn: planned }: ScheduledEntry, file: SourceFile) {
-    const literal = literalRequest(line, this.#overrides);
+    const literal = literalRequest(line, this.#options.options);
     if (literal.kind === 'skipped') return literal;
     const { request } = literal;
     if (pass !== this.#pass) {
       // The captures start again, and so do their conversations.
       this.#pass = pass;
-      this.#linker = new SessionLinker(this.#linker.next);
+      this.#linker = new SessionLinker();
     }
     // Read the captured reply when it is needed: for the comparison, for the tokens and the next turn of a text, or because
     // it may say nothing, which is then no error of the target either.
@@ -159,10 +158,11 @@ export class Preparer {
     const captured = isRead ? capturedReply(request) : undefined;
     const eventKey = request.eventId ?? `${file.name}:${entry.line}`;
     const shown = this.#masked(eventKey);
-    const name = (): string => (pass === 0 ? shown : `${shown}#${pass}`);
+    const name = pass === 0 ? shown : `${shown}#${pass}`;
+    const begin = () => ({ conversationId: name, session: this.#sessions++ });
     const turn = planned
-      ? { ...planned, conversationId: planned.conversationId ?? name() }
-      : this.#linker.link(request.prompt?.messages, replyMessage(captured), name);
+      ? { ...planned, conversationId: planned.conversationId ?? name }
+      : this.#linker.link(request.prompt?.messages, replyMessage(captured), begin);
     return { ...literal, captured, eventKey, turn, tokens: inputTokens(request, captured) };
   }
 

@@ -12,7 +12,7 @@ export interface Turn {
   conversationId: string;
   /** From 0. */
   turnIndex: number;
-  /** Ordinal of the conversation, from 0. */
+  /** Number of the conversation. */
   session: number;
 }
 
@@ -59,9 +59,7 @@ const roleOf = ({ role }: Message): string => (typeof role === 'string' ? role :
 const digest = (before: string, message: Message): string =>
   hash('sha1', `${before}\n${roleOf(message)}\n${contentOf(message)}\n${callsOf(message)}`, 'base64');
 
-interface Conversation {
-  conversationId: string;
-  session: number;
+interface Conversation extends Omit<Turn, 'turnIndex'> {
   /** Number of requests so far. */
   turns: number;
 }
@@ -71,20 +69,13 @@ const isMessage = (value: unknown): value is Message => typeof value === 'object
 /** Assigns requests, given in the order of their capture, to conversations. */
 export class SessionLinker {
   readonly #ends = new Map<string, Conversation>();
-  /** Ordinal of the next conversation. */
-  next: number;
-
-  /** @param first ordinal of the first conversation. */
-  constructor(first = 0) {
-    this.next = first;
-  }
 
   /**
    * @param messages `messages` of the request. Without them the request is a separate conversation.
    * @param reply the message that answered it, if it was captured.
-   * @param idOf names a new conversation by its ordinal.
+   * @param begin names and numbers a new conversation.
    */
-  link(messages: unknown, reply: unknown, idOf: (session: number) => string): Turn {
+  link(messages: unknown, reply: unknown, begin: () => Omit<Turn, 'turnIndex'>): Turn {
     const list = Array.isArray(messages) ? messages.filter(isMessage) : [];
     let chain = '';
     let before: Conversation | undefined;
@@ -100,7 +91,7 @@ export class SessionLinker {
         }
       }
     }
-    const conversation = before ?? { conversationId: idOf(this.next), session: this.next++, turns: 0 };
+    const conversation = before ?? { ...begin(), turns: 0 };
     if (list.length > 0 && isMessage(reply))
       this.#remember(digest(chain, { role: 'assistant', ...reply }), conversation);
     const { conversationId, session } = conversation;

@@ -1,7 +1,10 @@
 /** Appends lines of JSON to a file, in batches. */
+
 import { createWriteStream, type WriteStream } from 'node:fs';
-import { truncate } from 'node:fs/promises';
+import { rename, rm, truncate, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { PermanentError } from '../../core/errors/errors.ts';
+import type { SkippedLine } from '../source/types.ts';
 
 /** Lines are written in pieces of about this size: a separate write would cost more than the line itself. */
 const FLUSH_CHARACTERS = 64 * 1024;
@@ -72,4 +75,43 @@ export class LineWriter {
     await truncate(this.path, this.#written).catch(() => {});
     throw new PermanentError('ResultsNotWritten', this.error.message, { where: this.path }, this.error);
   }
+}
+
+// --------------------------------------------------------------------------------------------------------- whole files
+// Writes a file that is there as a whole or not at all, whatever fails.
+
+/** @throws PermanentError `ResultsNotWritten`, for example on a full disk */
+export async function writeWhole(path: string, text: string): Promise<void> {
+  const part = `${path}.part`;
+  try {
+    await writeFile(part, text);
+    await rename(part, path);
+  } catch (error) {
+    await rm(part, { force: true });
+    throw new PermanentError('ResultsNotWritten', (error as Error).message, { where: path }, error);
+  }
+}
+
+// ------------------------------------------------------------------------------------------------------- skipped lines
+// Lines that are not replayed: counted by reason, and listed with their places in a file, if there are any.
+
+export const SKIPPED_FILE = 'skipped.jsonl';
+
+export function skippedFile(directory: string, onError?: (error: Error) => void) {
+  const reasons = new Map<string, number>();
+  const path = join(directory, SKIPPED_FILE);
+  let file: LineWriter | undefined;
+  return {
+    reasons: reasons as ReadonlyMap<string, number>,
+    add: (line: SkippedLine): void => {
+      reasons.set(line.reason, (reasons.get(line.reason) ?? 0) + 1);
+      file ??= new LineWriter(path, onError);
+      file.write(JSON.stringify(line));
+    },
+    /** Completes the file. @returns its path; `undefined` without lines */
+    close: async (): Promise<string | undefined> => {
+      await file?.close();
+      return file?.path;
+    },
+  };
 }

@@ -11,14 +11,11 @@ import { RunStats } from '../measure/run-stats.ts';
 import { REQUEST_METRICS, type RequestMetric } from '../metrics.ts';
 import type { PreparedRequest } from '../request/preparer.ts';
 import type { SkippedLine } from '../source/types.ts';
-import { summaryCsv } from './csv.ts';
 import { InputsFile } from './inputs.ts';
 // Files of comparisons and of MLflow. Listed there so that a replay need not load those modules.
 import LATER_FILES from './later-files.json' with { type: 'json' };
-import { LineWriter } from './line-writer.ts';
-import { SKIPPED_FILE, skippedFile } from './skipped-file.ts';
-import { figures, summaryJson } from './summary.ts';
-import { writeWhole } from './whole-file.ts';
+import { LineWriter, SKIPPED_FILE, skippedFile, writeWhole } from './line-writer.ts';
+import { figures, summaryCsv, summaryJson } from './summary.ts';
 
 /** Names of the files. All but the last three are AIPerf's. */
 export const FILES = {

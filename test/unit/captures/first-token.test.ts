@@ -1,6 +1,6 @@
 /** The first token of captured streams: the piece that ends the first content, or why nobody knows it. */
 import { decodeLine } from '../../../src/captures/decode.ts';
-import { literalRequest, NO_OVERRIDES } from '../../../src/replay/request/literal.ts';
+import { literalRequest } from '../../../src/replay/request/literal.ts';
 import { streamedSide } from '../../helpers/timed-line.ts';
 import { captureOf, jsonSide, rawLine } from './arbitraries.ts';
 import table from './first-tokens.json' with { type: 'json' };
@@ -22,7 +22,7 @@ function lineOf(pieces: (readonly [number, string | Buffer])[], type?: string, m
 /** Returns the time of the first token, or why there is none. A replay of the same line has the same. */
 function firstOf(line: Buffer): unknown {
   const decoded = decodeLine(rawLine(line), {});
-  const literal = literalRequest(line, NO_OVERRIDES);
+  const literal = literalRequest(line);
   if (decoded.kind !== 'capture' || literal.kind !== 'request') throw new Error('not decoded');
   const { firstTokenMs, noFirstToken } = decoded.capture.call ?? {};
   expect(literal.request.capturedTimes?.time_to_first_token_ms).toBe(firstTokenMs);

@@ -1,7 +1,7 @@
 /** Bodies that break off, end early or are not from S3: the reader returns every byte, or a named error. */
 
 import { drainThrottles } from '../../../src/core/process/throttles.ts';
-import { objectReader } from '../../../src/replay/cloud/work-bucket/object-lines.ts';
+import { objectReader } from '../../../src/replay/cloud/work-bucket/schedule-file.ts';
 import { S3Wire } from '../../doubles/s3-wire.ts';
 
 const bytes = Buffer.from(Array.from({ length: 3_000 }, (_, n) => `${n} `).join(''));

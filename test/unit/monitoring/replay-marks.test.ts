@@ -4,8 +4,7 @@ import type { EvaluateReceipt, LogReceipt } from '../../../src/core/contract/rec
 import { markKeys, truthKeys } from '../../../src/core/contract/work-keys.ts';
 import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { evaluateChunk, logChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
-import { Marks, replayInferenceId } from '../../../src/replay/marks/believe.ts';
-import { registerReplay } from '../../../src/replay/marks/register.ts';
+import { Marks, registerReplay, replayInferenceId } from '../../../src/replay/marks/believe.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { memoryWriting } from '../../doubles/memory-table.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';

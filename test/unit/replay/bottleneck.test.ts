@@ -1,8 +1,7 @@
 /** Detecting that the client was the bottleneck of a run. */
 
-import { clientBottleneck } from '../../../src/replay/finished.ts';
+import { clientBottleneck, neverSent } from '../../../src/replay/finished.ts';
 import { describeSocketError } from '../../../src/replay/http/connection.ts';
-import { neverSent } from '../../../src/replay/measure/error-rate.ts';
 import { RunStats } from '../../../src/replay/measure/run-stats.ts';
 
 /** Statistics of 100 requests, two of which the client delayed. */

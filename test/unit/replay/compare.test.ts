@@ -6,8 +6,8 @@ import { afterAnswers } from '../../../src/judge/errors.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 import type { Judge } from '../../../src/judge/types.ts';
 import { OwnLimit } from '../../../src/limits/spending-limit.ts';
-import { compareJson } from '../../../src/replay/compare/compare-json.ts';
 import {
+  compareJson,
   compareReplies,
   isRefusal,
   normalize,

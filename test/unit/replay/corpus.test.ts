@@ -9,7 +9,7 @@ import { Exchange } from '../../../src/replay/http/exchange.ts';
 import { type Measured, measure, openReader } from '../../../src/replay/measure/measure.ts';
 import { exchangeOf } from '../../../src/replay/publish/exchanges.ts';
 import type { ReplyContent } from '../../../src/replay/reply/content.ts';
-import { type LiteralRequest, literalRequest, NO_OVERRIDES } from '../../../src/replay/request/literal.ts';
+import { type LiteralRequest, literalRequest } from '../../../src/replay/request/literal.ts';
 import { capturedReply, type PreparedRequest } from '../../../src/replay/request/preparer.ts';
 import { corpusFiles, expectationsOf, linesOf } from '../../helpers/corpus.ts';
 
@@ -93,7 +93,7 @@ test.each(titles)('%s, line %i: %s', async (file, i) => {
   const decoded = decodeLine(raw);
   if (decoded.kind !== 'capture') return;
   const { capture } = decoded;
-  const literal = literalRequest(raw.bytes, NO_OVERRIDES);
+  const literal = literalRequest(raw.bytes);
   if (literal.kind === 'skipped') {
     // There is nothing to send, so the record is not replayed.
     expect(literal.reason).toMatch(/^(NoRequest|UndecodableRequest)$/);

@@ -1,5 +1,5 @@
 /** Preparing captured requests byte for byte, and with overrides. */
-import { literalRequest, NO_OVERRIDES, type Overrides } from '../../../src/replay/request/literal.ts';
+import { literalRequest } from '../../../src/replay/request/literal.ts';
 
 const line = (endpointInput: unknown, more: object = {}): Buffer =>
   Buffer.from(
@@ -7,8 +7,8 @@ const line = (endpointInput: unknown, more: object = {}): Buffer =>
   );
 const json = (data: string, observedContentType: string | null = 'application/json') =>
   line({ observedContentType, mode: 'INPUT', data, encoding: 'JSON' });
-const request = (bytes: Buffer, overrides: Partial<Overrides> = {}) => {
-  const found = literalRequest(bytes, { ...NO_OVERRIDES, ...overrides });
+const request = (bytes: Buffer, overrides: Parameters<typeof literalRequest>[1] = {}) => {
+  const found = literalRequest(bytes, overrides);
   if (found.kind === 'skipped') throw new Error(found.reason);
   return found.request;
 };
@@ -76,14 +76,14 @@ describe('the request of a capture', () => {
     ['UndecodableRequest', line({ data: '{}', encoding: 'ROT13' })],
     ['NestedTooDeep', Buffer.from(`{"captureData":${'['.repeat(10_000)}${']'.repeat(10_000)}}`)],
   ])('is skipped as %s', (reason, bytes) => {
-    expect(literalRequest(bytes, NO_OVERRIDES)).toMatchObject({ kind: 'skipped', reason });
+    expect(literalRequest(bytes)).toMatchObject({ kind: 'skipped', reason });
   });
 });
 
 describe('overrides', () => {
   test('change only the values that they name', () => {
     const data = '{"model": "old", "messages": [ ], "temperature": 1.0}';
-    const overrides = { model: 'new', set: [{ path: ['metadata', 'run'], value: '7' }] };
+    const overrides = { model: 'new', set: ['metadata.run=7'] };
     expect(request(json(data), overrides).body.toString()).toBe(
       '{"model": "new", "messages": [ ], "temperature": 1.0,"metadata":{"run":7}}',
     );
@@ -104,7 +104,7 @@ describe('overrides', () => {
   });
 
   test('that cannot be applied skip the record, with the reason', () => {
-    const found = literalRequest(json('{"a":1}'), { ...NO_OVERRIDES, set: [{ path: ['a', 'b'], value: '1' }] });
+    const found = literalRequest(json('{"a":1}'), { set: ['a.b=1'] });
     expect(found).toMatchObject({ kind: 'skipped', reason: 'OverrideFailed' });
   });
 });

@@ -6,8 +6,7 @@ import { replayInferenceId } from '../../../src/replay/marks/believe.ts';
 import { checkedOptions, parseGoodput, parseSetting, type ReplayOptions } from '../../../src/replay/options.ts';
 import { REFUSED_FILE } from '../../../src/replay/publish/write-traces.ts';
 import { FILES, RESULT_FILES } from '../../../src/replay/results/result-set.ts';
-import { parseHeaders } from '../../../src/replay/targets/headers.ts';
-import { urlTarget } from '../../../src/replay/targets/url-target.ts';
+import { parseHeaders, urlTarget } from '../../../src/replay/targets/url-target.ts';
 
 const check = (options: Partial<ReplayOptions>) => () => checkedOptions(options);
 

@@ -3,7 +3,12 @@ import { SessionLinker } from '../../../src/replay/request/sessions.ts';
 
 const user = (content: unknown) => ({ role: 'user', content });
 const assistant = (content: string | null, more = {}) => ({ role: 'assistant', content, ...more });
-const id = (session: number): string => `s${session}`;
+let sessions = 0;
+const id = () => ({ conversationId: `s${sessions}`, session: sessions++ });
+
+beforeEach(() => {
+  sessions = 0;
+});
 
 describe('conversations', () => {
   test('continue with a request that begins with an earlier request and its reply', () => {

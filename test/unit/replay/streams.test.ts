@@ -4,9 +4,12 @@ import fc from 'fast-check';
 import { payloadPart } from '../../../local/stand-in-endpoint/server.ts';
 import { StreamReader } from '../../../src/captures/times/stream-reader.ts';
 import { MAX_KEPT_BYTES } from '../../../src/replay/http/exchange.ts';
-import { BadEventStream, EventStreamParser } from '../../../src/replay/reply/aws-event-stream.ts';
+import {
+  BadEventStream,
+  EventStreamParser,
+  SageMakerStreamReader,
+} from '../../../src/replay/reply/aws-event-stream.ts';
 import { Body, readReplyContent } from '../../../src/replay/reply/content.ts';
-import { SageMakerStreamReader } from '../../../src/replay/reply/sagemaker-stream.ts';
 
 /** Cuts `bytes` at the given places. */
 function pieces(bytes: Buffer, cuts: number[]): Buffer[] {

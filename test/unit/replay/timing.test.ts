@@ -1,8 +1,7 @@
 /** The due times of requests. */
 import fc from 'fast-check';
 import { DEFAULT_OPTIONS, type ReplayOptions } from '../../../src/replay/options.ts';
-import { restOf } from '../../../src/replay/schedule/rest.ts';
-import { schedule } from '../../../src/replay/schedule/timing.ts';
+import { restOf, schedule } from '../../../src/replay/schedule/timing.ts';
 import type { IndexEntry } from '../../../src/replay/source/types.ts';
 
 const EPOCH = Date.parse('2026-11-20T10:00:00Z');

@@ -2,7 +2,7 @@
  * Finds the conversations of all captures while they are indexed, because a shard sees only some of the turns. Requests are
  * linked in the order of file and line, which is their time order within a variant.
  */
-import { literalRequest, NO_OVERRIDES } from '../../request/literal.ts';
+import { literalRequest } from '../../request/literal.ts';
 import { capturedReply, replyMessage } from '../../request/preparer.ts';
 import { SessionLinker, type Turn } from '../../request/sessions.ts';
 import type { ScheduledEntry } from '../../schedule/timing.ts';
@@ -16,8 +16,6 @@ const CHAT_MARKS = [Buffer.from('role'), Buffer.from('BASE64')];
 /** Collects the turns of conversations, and returns the turn of each request. */
 export class ConversationFinder {
   readonly #linker = new SessionLinker();
-  /** Place of the first turn of each conversation. */
-  #firstPlaces = new Float64Array(1024);
   /** Turns after the first, by their place. */
   readonly #later = new Map<number, Turn>();
   /** Number of places before each file's first line. */
@@ -53,13 +51,14 @@ export class ConversationFinder {
   }
 
   #link(bytes: Buffer, entry: IndexEntry, place: number): Turn | undefined {
-    const literal = literalRequest(bytes, NO_OVERRIDES);
+    const literal = literalRequest(bytes);
     if (literal.kind === 'skipped' || literal.request.prompt === undefined) return undefined;
     const { request } = literal;
-    return this.#linker.link(request.prompt?.messages, replyMessage(capturedReply(request)), (session) => {
-      this.#rememberFirst(session, place);
-      return this.#mask(request.eventId ?? `${this.#file}:${entry.line}`);
-    });
+    // A conversation has the number of its first place.
+    return this.#linker.link(request.prompt?.messages, replyMessage(capturedReply(request)), () => ({
+      conversationId: this.#mask(request.eventId ?? `${this.#file}:${entry.line}`),
+      session: place,
+    }));
   }
 
   /** Returns the turn of a scheduled request. Each pass through the captures has separate conversations. */
@@ -68,22 +67,12 @@ export class ConversationFinder {
     const passBase = pass * this.#lines;
     const turn = this.#later.get(place);
     if (!turn) return { session: passBase + place, turnIndex: 0 };
-    return {
-      session: passBase + (this.#firstPlaces[turn.session] ?? 0),
-      turnIndex: turn.turnIndex,
-      conversationId: pass === 0 ? turn.conversationId : `${turn.conversationId}#${pass}`,
-    };
+    const conversationId = pass === 0 ? turn.conversationId : `${turn.conversationId}#${pass}`;
+    return { session: passBase + turn.session, turnIndex: turn.turnIndex, conversationId };
   }
 
   /** The number of a record's line among all lines of all files. */
   #placeOf({ file, line }: IndexEntry): number {
     return (this.#bases[file] ?? 0) + line;
-  }
-
-  #rememberFirst(session: number, place: number): void {
-    if (session >= this.#firstPlaces.length) {
-      this.#firstPlaces = new Float64Array(this.#firstPlaces.buffer.transfer(this.#firstPlaces.byteLength * 2));
-    }
-    this.#firstPlaces[session] = place;
   }
 }

@@ -9,8 +9,8 @@ import { Marks } from '../../marks/believe.ts';
 import type { Keep } from '../../request/keep.ts';
 import { indexCaptures } from '../../source/index-captures.ts';
 import type { OnSkipped } from '../../source/types.ts';
-import { scannersOf } from '../work-bucket/object-lines.ts';
 import type { CaptureObject } from '../work-bucket/schedule-file.ts';
+import { scannersOf } from '../work-bucket/schedule-file.ts';
 import { ConversationFinder } from './conversations.ts';
 import type { ReplayJob } from './input.ts';
 

@@ -16,9 +16,9 @@ import { type connectRedaction, redactionOf } from '../../../redact/redaction.ts
 import { isScheduled, maxConcurrencyOf } from '../../derived-options.ts';
 import { type DryRun, dryRun } from '../../dry-run.ts';
 import { capturesOf } from '../../finished.ts';
-import { MARK_MS, type Registration, registerReplay } from '../../marks/register.ts';
+import { MARK_MS, type Registration, registerReplay } from '../../marks/believe.ts';
 import { type Keep, keepMasked } from '../../request/keep.ts';
-import { skippedFile } from '../../results/skipped-file.ts';
+import { skippedFile } from '../../results/line-writer.ts';
 import { type ScheduledEntry, schedule } from '../../schedule/timing.ts';
 import type { OnSkipped } from '../../source/types.ts';
 import {
@@ -31,7 +31,7 @@ import {
 } from '../limits.ts';
 import { stopMark } from '../stop/order.ts';
 import { cloudTarget } from '../target.ts';
-import { objectReader } from '../work-bucket/object-lines.ts';
+import { objectReader } from '../work-bucket/schedule-file.ts';
 import { type PlannedMlflow, plannedSkippedKey, type ShardPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
 import { type IndexedCaptures, indexObjects, replayTooLarge } from './index-objects.ts';
 import { parseReplayInput, type ReplayJob } from './input.ts';
@@ -86,8 +86,7 @@ export async function planReplay(
     const shards = dry ? [] : await writeSchedules(captures, job, bounds, sink, remainingMs);
     const listed = await skipped.close();
     if (listed) await putFile(storage, bucket, plannedSkippedKey(run.name), listed, 'application/jsonlines');
-    const plannedAtMs = now();
-    const startAtEpochMs = plannedAtMs + startLeadMs(shards, job.options.warmup);
+    const startAtEpochMs = now() + startLeadMs(shards, job.options.warmup);
     if (shards.length > 0) mlflow = await place?.openRun(run, startAtEpochMs);
     const { source, window, target, options, compare } = job;
     const plan: StoredPlan = {
@@ -102,7 +101,6 @@ export async function planReplay(
       source: { ...source, fromMs: window.fromMs ?? null, toMs: window.toMs ?? null },
       captures: capturesOf(captures.files, captures.index),
       skipped: Object.fromEntries(skipped.reasons),
-      plannedAtMs,
       startAtEpochMs,
       requests: sum(shards.map(({ requests }) => requests)),
       shards,

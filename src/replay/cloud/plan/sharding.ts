@@ -174,10 +174,8 @@ function shardsOf(
     const plan = {
       shard: firstShard + stripe,
       window: ordinal,
-      stripe,
       requests: requests.length,
       firstDueMs: dueOf(requests[0]),
-      lastDueMs: dueOf(requests.at(-1)),
       maxConcurrency: concurrency ? shareOf(concurrency.requests, stripes, stripe) : null,
     };
     return { plan, requests };

@@ -1,4 +1,5 @@
 /** The files of a shard: lines for each request, and one object with its figures, which is written last. */
+
 import { existsSync, mkdtempSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -9,16 +10,38 @@ import { REPLAY_DISK_MIB } from '../../../core/contract/replay.ts';
 import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { PermanentError, saidBy } from '../../../core/errors/errors.ts';
 import type { RunClock } from '../../clock.ts';
-import { ReplyQualityTally } from '../../compare/quality.ts';
+import { ReplyQualityTally, type TallyJson } from '../../compare/quality.ts';
 import { comparedReply, pairOf, REPLIES_FILE } from '../../compare/replies-file.ts';
 import type { Measured } from '../../measure/measure.ts';
+import type { CollectorJson } from '../../measure/report-collector.ts';
+import type { RunStatsJson } from '../../measure/run-stats.ts';
 import { exchangeOf, traceNameOf } from '../../publish/exchanges.ts';
 import { LineWriter } from '../../results/line-writer.ts';
 import { FILES, ResultSet, unreadOf } from '../../results/result-set.ts';
+import type { SendOutcome } from '../../send/job.ts';
 import { targetFacts } from '../target.ts';
 import type { CaptureObject } from '../work-bucket/schedule-file.ts';
 import { LINES, SHARD_FILES, type ShardPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
-import type { ShardFigures, ShardResult } from './shard-result.ts';
+
+/** `sent`, `unsent` and the skipped requests add up to the requests of the plan. */
+export interface ShardFigures
+  extends Pick<SendOutcome, 'lateMs' | 'sent' | 'unsent' | 'stopped' | 'maxConnections' | 'warmFailures'> {
+  shard: number;
+  /** Epoch ms. */
+  endedAtMs: number;
+}
+
+export interface ShardResult extends ShardFigures {
+  skipped: Record<string, number>;
+  /** Requests whose captures could no longer be read. They are also in `skipped`. */
+  unread: number;
+  stats: RunStatsJson;
+  report: CollectorJson;
+  /** Of the replies, if they are compared. */
+  replies?: TallyJson | undefined;
+  /** Why the shard has no `inputs.json`. */
+  inputsLeftOut?: string | undefined;
+}
 
 /** The files of the requests, by content type. */
 export const PART_FILES = {

@@ -15,8 +15,7 @@ import { sendSchedule } from '../../send/send-schedule.ts';
 import { MAX_CONNECTIONS, WRITE_RESERVE_MS } from '../limits.ts';
 import { type StopWatch, stopWatch } from '../stop/order.ts';
 import { cloudTarget } from '../target.ts';
-import { objectReader } from '../work-bucket/object-lines.ts';
-import { readSchedule, type ShardSchedule } from '../work-bucket/schedule-file.ts';
+import { objectReader, readSchedule, type ShardSchedule } from '../work-bucket/schedule-file.ts';
 import {
   notPlanned,
   readShardPlan,

@@ -17,8 +17,7 @@ import {
 } from '../../../core/contract/replay.ts';
 import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { PermanentError, toNamedError } from '../../../core/errors/errors.ts';
-import { listClaims, listShardFiles } from '../work-bucket/shard-objects.ts';
-import { readPlan, SHARD_FILES } from '../work-bucket/stored-plan.ts';
+import { listClaims, listShardFiles, readPlan, SHARD_FILES } from '../work-bucket/stored-plan.ts';
 import { putStopMark, stopMark } from './order.ts';
 
 interface StopDependencies {

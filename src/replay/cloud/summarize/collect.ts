@@ -8,10 +8,9 @@ import { ReplyQualityTally } from '../../compare/quality.ts';
 import type { MeasuredRun } from '../../finished.ts';
 import { ReportCollector } from '../../measure/report-collector.ts';
 import { RunStats } from '../../measure/run-stats.ts';
-import type { ShardResult } from '../shard/shard-result.ts';
+import type { ShardResult } from '../shard/shard-results.ts';
 import { stopMark } from '../stop/order.ts';
-import { listClaims, listShardFiles } from '../work-bucket/shard-objects.ts';
-import { SHARD_FILES, type StoredPlan } from '../work-bucket/stored-plan.ts';
+import { listClaims, listShardFiles, SHARD_FILES, type StoredPlan } from '../work-bucket/stored-plan.ts';
 
 interface MissingShard {
   shard: number;

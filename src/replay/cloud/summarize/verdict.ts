@@ -1,7 +1,7 @@
 /** Decides whether the execution of a replay fails, and describes what is missing. */
 import type { SummarizeReplayResult } from '../../../core/contract/replay.ts';
 import { sum } from '../../../core/values/sum.ts';
-import { neverSent, tooManyFailed } from '../../measure/error-rate.ts';
+import { neverSent, tooManyFailed } from '../../finished.ts';
 import { MAX_CONNECTIONS } from '../limits.ts';
 import type { StoredPlan } from '../work-bucket/stored-plan.ts';
 import type { Collected } from './collect.ts';

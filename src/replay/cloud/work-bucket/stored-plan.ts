@@ -1,6 +1,6 @@
 /** `plan.json`: everything that PlanReplay hands on to the later functions. */
 
-import type { Storage } from '../../../core/aws/storage.ts';
+import type { ObjectFacts, Storage } from '../../../core/aws/storage.ts';
 import { assertContract } from '../../../core/contract/contract.ts';
 import type { ReplayInput, ReplayPlanResult, ReplayShardRequest } from '../../../core/contract/replay.ts';
 import { replayKeys } from '../../../core/contract/work-keys.ts';
@@ -8,7 +8,7 @@ import { PermanentError } from '../../../core/errors/errors.ts';
 import type { Experiment } from '../../../mlflow/types.ts';
 import type { DryRun } from '../../dry-run.ts';
 import type { FinishedReplay } from '../../finished.ts';
-import type { Registration } from '../../marks/register.ts';
+import type { Registration } from '../../marks/believe.ts';
 
 /** Content type of the files with a line per request. */
 export const LINES = 'application/jsonlines';
@@ -19,9 +19,8 @@ export interface ShardPlan {
   window: number;
   /** Requests of the schedule. */
   requests: number;
-  /** When the first and the last are due, ms after the clock's start; `null` without a schedule. */
+  /** When the first is due, ms after the clock's start; `null` without a schedule. */
   firstDueMs: number | null;
-  lastDueMs: number | null;
   /** Most requests in flight: its share of `concurrency` or `maxConcurrency`. `null`: as many as a Lambda can hold. */
   maxConcurrency: number | null;
 }
@@ -60,7 +59,6 @@ export interface StoredPlan extends Pick<FinishedReplay, 'run' | 'options' | 'ca
   source: { bucket: string; prefix: string; fromMs: number | null; toMs: number | null };
   /** Number of skipped lines by reason. */
   skipped: Record<string, number>;
-  plannedAtMs: number;
   /** When the clock that all shards share starts, epoch ms. */
   startAtEpochMs: number;
   /** Requests of all shards. */
@@ -120,3 +118,32 @@ export const SHARD_FILES = {
   /** Why the shard ended without a result. */
   failure: 'failure.json',
 } as const;
+
+// --------------------------------------------------------------------------------------------------- what shards wrote
+// Lists what the shards of a replay have written to the work bucket.
+
+/** The objects of each shard by their names. */
+export async function listShardFiles(
+  storage: Storage,
+  bucket: string,
+  run: string,
+): Promise<Map<number, Map<string, ObjectFacts>>> {
+  const prefix = replayKeys.shardsPrefix(run);
+  const shards = new Map<number, Map<string, ObjectFacts>>();
+  for await (const object of storage.list(bucket, prefix)) {
+    const [shard = '', name = ''] = object.key.slice(prefix.length).split('/');
+    const files = shards.get(Number(shard)) ?? new Map<string, ObjectFacts>();
+    shards.set(Number(shard), files.set(name, object));
+  }
+  return shards;
+}
+
+/** The claims of the shards that have started. */
+export async function listClaims(storage: Storage, bucket: string, run: string): Promise<Map<number, ObjectFacts>> {
+  const prefix = replayKeys.claimPrefix(run);
+  const claims = new Map<number, ObjectFacts>();
+  for await (const object of storage.list(bucket, prefix)) {
+    claims.set(Number.parseInt(object.key.slice(prefix.length), 10), object);
+  }
+  return claims;
+}

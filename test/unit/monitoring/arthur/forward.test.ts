@@ -8,8 +8,7 @@ import { PermanentError, RetryableError } from '../../../../src/core/errors/erro
 import { readForwardEnvironment } from '../../../../src/core/settings/environment.ts';
 import { connectArthur } from '../../../../src/monitoring/arthur/arthur.ts';
 import { forwardFiles } from '../../../../src/monitoring/arthur/forward-files.ts';
-import { replayInferenceId } from '../../../../src/replay/marks/believe.ts';
-import { registerReplay } from '../../../../src/replay/marks/register.ts';
+import { registerReplay, replayInferenceId } from '../../../../src/replay/marks/believe.ts';
 import { type Arthur, answer, MODEL, startArthur, TOKEN, taken } from '../../../doubles/arthur.ts';
 import { MemoryStorage } from '../../../doubles/memory-storage.ts';
 import { MemoryTable, memoryLimits } from '../../../doubles/memory-table.ts';

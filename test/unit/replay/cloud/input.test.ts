@@ -5,7 +5,7 @@ import { shardBounds } from '../../../../src/replay/cloud/limits.ts';
 import { parseReplayInput } from '../../../../src/replay/cloud/plan/input.ts';
 import { targetFacts } from '../../../../src/replay/cloud/target.ts';
 import { DEFAULT_OPTIONS } from '../../../../src/replay/options.ts';
-import { parseHeaders } from '../../../../src/replay/targets/headers.ts';
+import { parseHeaders } from '../../../../src/replay/targets/url-target.ts';
 
 const VARIABLES = {
   STACK_PREFIX: 'p',

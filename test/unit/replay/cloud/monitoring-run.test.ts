@@ -30,8 +30,8 @@ const plan = (more: Partial<StoredPlan>): StoredPlan => ({
   ...{ contract: CONTRACT, outcome: 'planned', target: { url: 'http://host' }, options: DEFAULT_OPTIONS },
   ...{ run: RUN, compare: false, judge: null, mlflow, source: { bucket: 'b', prefix: '', fromMs: null, toMs: null } },
   ...{ captures: { files: 1, records: 1, firstMs: 0, lastMs: 0 }, skipped: {} },
-  ...{ plannedAtMs: START - 1000, startAtEpochMs: START, requests: 1 },
-  shards: [{ shard: 0, window: 0, requests: 1, firstDueMs: 0, lastDueMs: 0, maxConcurrency: null }],
+  ...{ startAtEpochMs: START, requests: 1 },
+  shards: [{ shard: 0, window: 0, requests: 1, firstDueMs: 0, maxConcurrency: null }],
   ...more,
 });
 

@@ -2,7 +2,7 @@
 import { replayKeys } from '../../../../src/core/contract/work-keys.ts';
 import { Random } from '../../../../src/core/values/random.ts';
 import { claimShard, shardSeed } from '../../../../src/replay/cloud/shard/shard.ts';
-import type { ShardResult } from '../../../../src/replay/cloud/shard/shard-result.ts';
+import type { ShardResult } from '../../../../src/replay/cloud/shard/shard-results.ts';
 import { type Collected, collectShards } from '../../../../src/replay/cloud/summarize/collect.ts';
 import { failureOf, missing, remarks } from '../../../../src/replay/cloud/summarize/verdict.ts';
 import type { StoredPlan } from '../../../../src/replay/cloud/work-bucket/stored-plan.ts';
@@ -26,7 +26,6 @@ const plan = (requests: number[], options = {}): StoredPlan => ({
   source: { bucket: 'b', prefix: '', fromMs: null, toMs: null },
   captures: { files: 1, records: 10, firstMs: 0, lastMs: 0 },
   skipped: { NotJson: 2 },
-  plannedAtMs: START - 1000,
   startAtEpochMs: START,
   requests: requests.reduce((sum, one) => sum + one, 0),
   shards: requests.map((own, shard) => ({
@@ -34,7 +33,6 @@ const plan = (requests: number[], options = {}): StoredPlan => ({
     window: 0,
     requests: own,
     firstDueMs: 0,
-    lastDueMs: 0,
     maxConcurrency: null,
   })),
 });

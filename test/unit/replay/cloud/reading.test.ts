@@ -2,8 +2,8 @@
 import fc from 'fast-check';
 import { scanLines } from '../../../../src/captures/lines/scan-lines.ts';
 import { DEFAULT_MAX_LINE_BYTES } from '../../../../src/core/values/line-bound.ts';
-import { objectReader, scannersOf } from '../../../../src/replay/cloud/work-bucket/object-lines.ts';
 import type { CaptureObject } from '../../../../src/replay/cloud/work-bucket/schedule-file.ts';
+import { objectReader, scannersOf } from '../../../../src/replay/cloud/work-bucket/schedule-file.ts';
 import { scanFile } from '../../../../src/replay/source/lines.ts';
 import { coalesce } from '../../../../src/replay/source/range-reader.ts';
 import type { IndexEntry } from '../../../../src/replay/source/types.ts';
