@@ -57,85 +57,55 @@ const VARIANTS = [
 const each = (variants: readonly string[], next: number): LabelCall[] =>
   variants.map((variant) => ({ next, from: 0, to: 7, variant }));
 
+type Row = [name: string, traffic: Traffic[], calls: LabelCall[], picked?: Weeks['picked']];
+
+/** @param next traces that a call picks */
+const rowsOf = (next: number): Row[] => [
+  [`400 at 70%, 6,000 at 97%; ${next} a week`, weeks([400, 6000], [0.7, 0.97]), weekly(2, next)],
+  [`6,000 at 97%, 400 at 70%; ${next} a week`, weeks([6000, 400], [0.97, 0.7]), weekly(2, next)],
+  [`four growing weeks; ${next} a week`, GROWING, weekly(4, next)],
+  [`1,000 at 90%, 4,000 at 96%; ${next} a week`, weeks([1000, 4000], [0.9, 0.96]), weekly(2, next)],
+  [`1,000 at 99%, 4,000 at 70%; ${next} a week`, weeks([1000, 4000], [0.99, 0.7]), weekly(2, next)],
+  [`four weeks of 2,000 at 90%; ${next} a week`, weeks(Array(4).fill(2000), Array(4).fill(0.9)), weekly(4, next)],
+  ...[97, 98, 99].map(
+    (percent): Row => [`one week of 2,000 at ${percent}%; ${next}`, weeks([2000], [percent / 100]), weekly(1, next)],
+  ),
+  [`two variants, a filter for each; ${next} each`, VARIANTS, each(['blue', 'green'], next)],
+  [`two variants, only one picked from; ${next}`, VARIANTS, each(['blue'], next), ({ variant }) => variant === 'blue'],
+  [
+    `one of two weeks never picked from; ${next}`,
+    weeks([1000, 4000], [0.8, 0.97]),
+    weekly(1, next),
+    ({ from }) => from === 0,
+  ],
+  [`a week picked twice; ${next} each time`, weeks([2000], [0.9]), [...weekly(1, next), ...weekly(1, next)]],
+  [
+    `a small week picked twice, a large one once; ${next}`,
+    weeks([400, 6000], [0.7, 0.97]),
+    [...weekly(1, next), ...weekly(2, next)],
+  ],
+  [
+    `windows of a week that overlap by four days; ${next} each`,
+    weeks([400, 1500, 4000], [0.7, 0.9, 0.97]),
+    Array.from({ length: 6 }, (_, n) => ({ next, from: 3 * n, to: 3 * n + 7 })),
+  ],
+  [
+    `both weeks after the first; ${next} each`,
+    weeks([400, 6000], [0.7, 0.97]),
+    [...weekly(1, next), { next, from: 0, to: 14 }],
+  ],
+  [
+    `of the second week, a third is labelled; ${next}`,
+    weeks([1000, 4000], [0.8, 0.96]),
+    [...weekly(1, next), { next, from: 7, to: 14, answered: 1 / 3 }],
+  ],
+];
+
 export const WEEKS: Weeks[] = [
-  ...[50, 100].flatMap((next): Weeks[] => [
-    {
-      name: `400 at 70%, 6,000 at 97%; ${next} a week`,
-      traffic: weeks([400, 6000], [0.7, 0.97]),
-      calls: weekly(2, next),
-    },
-    {
-      name: `6,000 at 97%, 400 at 70%; ${next} a week`,
-      traffic: weeks([6000, 400], [0.97, 0.7]),
-      calls: weekly(2, next),
-    },
-    { name: `four growing weeks; ${next} a week`, traffic: GROWING, calls: weekly(4, next) },
-    {
-      name: `1,000 at 90%, 4,000 at 96%; ${next} a week`,
-      traffic: weeks([1000, 4000], [0.9, 0.96]),
-      calls: weekly(2, next),
-    },
-    {
-      name: `1,000 at 99%, 4,000 at 70%; ${next} a week`,
-      traffic: weeks([1000, 4000], [0.99, 0.7]),
-      calls: weekly(2, next),
-    },
-    {
-      name: `four weeks of 2,000 at 90%; ${next} a week`,
-      traffic: weeks([2000, 2000, 2000, 2000], [0.9, 0.9, 0.9, 0.9]),
-      calls: weekly(4, next),
-    },
-    { name: `one week of 2,000 at 97%; ${next}`, traffic: weeks([2000], [0.97]), calls: weekly(1, next) },
-    { name: `one week of 2,000 at 98%; ${next}`, traffic: weeks([2000], [0.98]), calls: weekly(1, next) },
-    { name: `one week of 2,000 at 99%; ${next}`, traffic: weeks([2000], [0.99]), calls: weekly(1, next) },
-    { name: `two variants, a filter for each; ${next} each`, traffic: VARIANTS, calls: each(['blue', 'green'], next) },
-    {
-      name: `two variants, only one picked from; ${next}`,
-      traffic: VARIANTS,
-      calls: each(['blue'], next),
-      picked: ({ variant }) => variant === 'blue',
-    },
-    {
-      name: `one of two weeks never picked from; ${next}`,
-      traffic: weeks([1000, 4000], [0.8, 0.97]),
-      calls: weekly(1, next),
-      picked: ({ from }) => from === 0,
-    },
-    {
-      name: `a week picked twice; ${next} each time`,
-      traffic: weeks([2000], [0.9]),
-      calls: [...weekly(1, next), ...weekly(1, next)],
-    },
-    {
-      name: `a small week picked twice, a large one once; ${next}`,
-      traffic: weeks([400, 6000], [0.7, 0.97]),
-      calls: [...weekly(1, next), ...weekly(2, next)],
-    },
-    {
-      name: `windows of a week that overlap by four days; ${next} each`,
-      traffic: weeks([400, 1500, 4000], [0.7, 0.9, 0.97]),
-      calls: Array.from({ length: 6 }, (_, n) => ({ next, from: 3 * n, to: 3 * n + 7 })),
-    },
-    {
-      name: `both weeks after the first; ${next} each`,
-      traffic: weeks([400, 6000], [0.7, 0.97]),
-      calls: [
-        { next, from: 0, to: 7 },
-        { next, from: 0, to: 14 },
-      ],
-    },
-    {
-      name: `of the second week, a third is labelled; ${next}`,
-      traffic: weeks([1000, 4000], [0.8, 0.96]),
-      calls: [
-        { next, from: 0, to: 7 },
-        { next, from: 7, to: 14, answered: 1 / 3 },
-      ],
-    },
-  ]),
+  ...[50, 100].flatMap(rowsOf).map(([name, traffic, calls, picked]) => ({ name, traffic, calls, picked })),
   {
     name: 'each day the last week, 10 more',
-    traffic: weeks([500, 1000, 2000, 4000], [0.8, 0.88, 0.93, 0.97]),
+    traffic: GROWING,
     calls: Array.from({ length: 28 }, (_, n) => ({ next: 10, from: Math.max(0, n - 6), to: n + 1 })),
   },
 ];

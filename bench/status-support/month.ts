@@ -43,15 +43,8 @@ function runRows(random: Random, ms: number, captures = CAPTURES, scorers = SCOR
   const run = `files-${ms}`;
   for (let line = 0; line < captures * VARIANTS.length; line += 1) {
     const event: Row<'captures'> = {
-      ...{
-        hour: hourOf(ms),
-        variant: VARIANTS[line % VARIANTS.length],
-        serving: true,
-        run,
-        chain: run,
-        chunk: 0,
-        attempt: 0,
-      },
+      ...{ hour: hourOf(ms), variant: VARIANTS[line % VARIANTS.length], serving: true },
+      ...{ run, chain: run, chunk: 0, attempt: 0 },
       ...{ key: `chat/Blue/2026/11/20/10/${ms}.jsonl`, start: line * 3_000 },
       traceId: `tr-${hex(random)}${hex(random)}${hex(random)}${hex(random)}`,
     };
