@@ -437,6 +437,74 @@ describe('a list of files', () => {
   });
 });
 
+describe('one object', () => {
+  const key = `${HOUR}/many lines+ü.jsonl`;
+
+  test('is planned as byte ranges that contain all of its lines, and with the cost of the judge if it is asked', async () => {
+    const body = `${lines('a', 1201)}\n`;
+    wire.put(CAPTURES, key, body);
+    expect(await plan('many', event(key))).toMatchObject({
+      outcome: 'planned',
+      more: false,
+      cursor: null,
+      nextChunk: 3,
+    });
+    const chunks = manifestOf('many');
+    expect(chunks.map(({ lines, ranges, chunk }) => [lines, ranges[0]?.firstLine, chunk])).toEqual([
+      [500, 1, 0],
+      [500, 501, 1],
+      [201, 1001, 2],
+    ]);
+    const read = chunks.flatMap(({ ranges }) => ranges).map(({ start, end }) => body.slice(start, end + 1));
+    expect(read.join('').trimEnd()).toBe(body.trimEnd());
+    expect(new Set(chunks.map(({ experimentId }) => experimentId))).toEqual(new Set(['7']));
+    expect(planOf('many')?.estimate).toMatchObject({ captures: 1201, inputTokens: expect.any(Number) });
+    await plan('unjudged', { ...event(key), evaluate: false });
+    expect(planOf('unjudged')).not.toHaveProperty('estimate');
+  });
+
+  test('is planned by exactly one of many executions at the same time', async () => {
+    wire.put(CAPTURES, key, lines('a', 1));
+    const names = Array.from({ length: 8 }, (_, n) => `race-${n}`);
+    for (const name of names) running.add(`arn:${name}`);
+    const outcomes = await Promise.all(names.map(async (name) => (await plan(name, event(key))).outcome));
+    expect(outcomes.filter((outcome) => outcome === 'planned')).toHaveLength(1);
+  });
+
+  test('is not planned if it is empty', async () => {
+    wire.put(CAPTURES, key, '');
+    expect((await plan('empty', event(key))).outcome).toBe('empty');
+  });
+
+  const gone = { level: 'error', model: 'm', message: 'It has ended: set BEDROCK_MODEL_ID.' };
+  const judgeError = { name: 'JudgeModelGone', message: expect.stringContaining('set BEDROCK_MODEL_ID') };
+  test.each<[string, object | undefined, object, Partial<PlanRequest>, object]>([
+    ['has an end-of-life date', { level: 'warning', message: 'It ends.' }, {}, {}, { warnings: ['It ends.'] }],
+    ['is active', undefined, {}, {}, {}],
+    ['has ended', gone, {}, {}, { judgeError, warnings: [gone.message] }],
+    ['has ended, while nothing is judged', gone, { evaluate: false }, {}, {}],
+    ['has ended, in a later part, where it is not checked', gone, {}, { part: 1 }, {}],
+  ])('is planned though the judge’s model %s', async (_, check, more, request, expected) => {
+    wire.put(CAPTURES, key, lines('a', 1));
+    const checkJudgeModel = async () => check as never;
+    await plan('model', { ...event(key), ...more }, null, { checkJudgeModel }, request);
+    const planned = wire.json<PlanReceipt>(WORK, workKeys.plan('model', request.part ?? 0));
+    const { warnings, judgeError } = planned ?? {};
+    expect([planned?.outcome, { ...(warnings && { warnings }), ...(judgeError && { judgeError }) }]).toEqual([
+      'planned',
+      expected,
+    ]);
+  });
+});
+
+test.each([
+  [{ ...backfill, bucket: 'other' }, 'OutsideCaptureScope'],
+  [{ ...backfill, prefix: 'e-v2' }, 'OutsideCaptureScope'],
+  [retry('never-was', 'failed'), 'RunUnknown'],
+])('refuses %j by the name %s', async (input, name) => {
+  await expect(plan('refused', input)).rejects.toMatchObject({ name });
+});
+
 test('passes the only chunk of a run on with the plan, and writes it to the manifest too', async () => {
   wire.put(CAPTURES, `${HOUR}/a.jsonl`, lines('a', 500));
   const { chunk } = await plan('one', event(`${HOUR}/a.jsonl`));
