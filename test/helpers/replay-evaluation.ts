@@ -23,8 +23,8 @@ import { type StandInJudge, startStandInJudge } from '../doubles/faulty-judge/se
 import { type MisbehavingServer, startMisbehavingServer } from '../doubles/misbehaving-server.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { answersIn, createItemTable } from './answers-in.ts';
+import { MlflowApi } from './mlflow-api.ts';
 import { type MlflowReader, startMlflowReader } from './mlflow-reader.ts';
-import { fetchOnNewConnection } from './new-connection.ts';
 import { CAPTURES, CloudReplays, type CloudRun, PREFIX, WORK } from './replay-cloud.ts';
 import { readSpending } from './spending.ts';
 
@@ -34,16 +34,7 @@ const JUDGE = 'openai:/stand-in';
 export const JUDGE_PRICES = JSON.stringify({ [JUDGE]: { input: 1, output: 5 } });
 export const JUDGE_MODEL = JUDGE;
 
-export interface RunInMlflow {
-  info: { run_id: string; run_name: string; status: string; end_time?: number; artifact_uri: string };
-  data: {
-    metrics?: { key: string; value: number }[];
-    params?: { key: string; value: string }[];
-    tags?: { key: string; value: string }[];
-  };
-}
-
-export class EvaluatedReplays {
+export class EvaluatedReplays extends MlflowApi {
   readonly cloud!: CloudReplays;
   readonly mlflow!: MlflowServer;
   readonly standIn!: StandInJudge;
@@ -64,6 +55,7 @@ export class EvaluatedReplays {
     parts: Pick<EvaluatedReplays, 'cloud' | 'mlflow' | 'standIn' | 'endpoint' | 'mlflowProxy' | 'judgeProxy'>,
     reader: MlflowReader,
   ) {
+    super(parts.mlflow.url);
     Object.assign(this, parts, { reader });
     const { aws } = parts.cloud;
     const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
@@ -194,29 +186,5 @@ export class EvaluatedReplays {
     }
     const summary = await summarizeRun({ storage, workBucket: WORK }, execution);
     return { ...(error ? { error } : {}), summary };
-  }
-
-  async api<T = Record<string, unknown>>(path: string, body?: object): Promise<T> {
-    const reply = await fetchOnNewConnection(`${this.mlflow.url}/api/${path}`, {
-      ...(body ? { method: 'POST', body: JSON.stringify(body), headers: { 'content-type': 'application/json' } } : {}),
-    });
-    if (!reply.ok) throw new Error(`${path}: ${reply.status} ${await reply.text()}`);
-    return (await reply.json()) as T;
-  }
-
-  async experimentId(name: string): Promise<string> {
-    type Reply = { experiment: { experiment_id: string } };
-    const query = new URLSearchParams({ experiment_name: name }).toString();
-    return (await this.api<Reply>(`2.0/mlflow/experiments/get-by-name?${query}`)).experiment.experiment_id;
-  }
-
-  /** Finds the MLflow runs of a replay by their tag. */
-  async runsOf(name: string, experiment = 'my-endpoint-replays'): Promise<RunInMlflow[]> {
-    const found = await this.api<{ runs?: RunInMlflow[] }>('2.0/mlflow/runs/search', {
-      experiment_ids: [await this.experimentId(experiment)],
-    });
-    return (found.runs ?? []).filter(({ data }) =>
-      data.tags?.some(({ key, value }) => key === 'replay_run' && value === name),
-    );
   }
 }

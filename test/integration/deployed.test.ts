@@ -8,24 +8,10 @@ import { captureLine, chatLine, chatReply, chatRequest, json, mixedLines } from 
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { type Comparison, type DeployedReader, startDeployedReader } from '../helpers/deployed-reader.ts';
 import { type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
+import { MlflowApi } from '../helpers/mlflow-api.ts';
 import { expectPublished } from '../helpers/published-json.ts';
 import { runCli } from '../helpers/replay.ts';
 import { timedLine } from '../helpers/timed-line.ts';
-
-interface Assessment {
-  assessment_name: string;
-  source: { source_type: string };
-  feedback?: { value?: unknown; error?: object };
-  valid?: boolean;
-}
-
-interface TraceInfo {
-  trace_id: string;
-  request_time: string;
-  state: string;
-  tags: Record<string, string>;
-  assessments?: Assessment[];
-}
 
 interface MlflowCounts {
   captures: number;
@@ -36,30 +22,10 @@ interface MlflowCounts {
   values: Record<string, number>;
 }
 
-async function tracesOf(url: string, experiment: string): Promise<TraceInfo[]> {
-  const named = `${url}/api/2.0/mlflow/experiments/get-by-name?experiment_name=${encodeURIComponent(experiment)}`;
-  const found = (await (await fetch(named)).json()) as { experiment: { experiment_id: string } };
-  const { experiment_id } = found.experiment;
-  const traces: TraceInfo[] = [];
-  for (let page_token: string | undefined; ; ) {
-    const body = {
-      locations: [{ type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id } }],
-      max_results: 100,
-      ...(page_token ? { page_token } : {}),
-    };
-    const request = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
-    const reply = await (await fetch(`${url}/api/3.0/mlflow/traces/search`, request)).json();
-    const page = reply as { traces?: TraceInfo[]; next_page_token?: string };
-    traces.push(...(page.traces ?? []));
-    page_token = page.next_page_token;
-    if (!page_token) return traces;
-  }
-}
-
 /** Counts the traces and the valid verdicts of an experiment, by the hour of the inference. */
 async function countsInMlflow(url: string, experiment: string): Promise<Record<string, MlflowCounts>> {
   const counts: Record<string, MlflowCounts> = {};
-  for (const { request_time, state, assessments = [] } of await tracesOf(url, experiment)) {
+  for (const { request_time, state, assessments = [] } of await new MlflowApi(url).tracesIn(experiment)) {
     const hour = new Date(request_time).toISOString().slice(0, 13);
     counts[hour] ??= { captures: 0, errorReplies: 0, verdicts: {}, values: {} };
     const { verdicts, values } = counts[hour];
@@ -335,19 +301,6 @@ describe('runs that are started one by one', () => {
       const { news, inForce } = await atOnce();
       expect(news).toBe(inForce);
       expect((await atOnce({ reevaluate: true })).inForce).toBe(inForce);
-    });
-
-    test('succeeds for a file of broken lines, with all of them in quarantine', async () => {
-      const key = `${hour(3)}/broken.jsonl`;
-      await stage({ [key]: ['no json', '{"captureData":'] });
-      const outcome = await pipeline.run(pipeline.event(key));
-      expectSucceeded(outcome);
-      expectAccountedFor(outcome);
-      expect(outcome.summary?.lines).toMatchObject({ planned: 2, traced: 0, quarantined: 2 });
-
-      const retry = await pipeline.run({ retry: { run: outcome.name, what: 'quarantined' } });
-      expectSucceeded(retry);
-      expect(retry.summary?.lines).toMatchObject({ planned: 2, quarantined: 2 });
     });
   });
 

@@ -11,110 +11,11 @@ import { signedBy } from '../doubles/sigv4-verifier.ts';
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { DeployedReplay } from '../helpers/deployed-replay.ts';
 import { DeployedStop } from '../helpers/deployed-stop.ts';
-import { experimentId } from '../helpers/experiment-id.ts';
 import { type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
-import { fetchOnNewConnection } from '../helpers/new-connection.ts';
+import { MlflowApi, type RunInMlflow, type TraceInMlflow } from '../helpers/mlflow-api.ts';
 import { type CliResult, captureLine, chatBody, chatLine, runCli } from '../helpers/replay.ts';
 import { readSpending } from '../helpers/spending.ts';
 import { temporaryFolder } from '../helpers/temporary-folder.ts';
-
-interface Pair<T> {
-  key: string;
-  value: T;
-}
-
-interface ReplayRun {
-  id: string;
-  name: string;
-  status: string;
-  /** Epoch ms; `null` while the run is open. */
-  endMs: number | null;
-  metrics: Record<string, number>;
-  params: Record<string, string>;
-  tags: Record<string, string>;
-  /** Names of the run's files. */
-  files: string[];
-}
-
-interface TraceInfo {
-  trace_id: string;
-  state: string;
-  tags: Record<string, string>;
-  request_preview?: string;
-  response_preview?: string;
-}
-
-const asObject = <T>(pairs: Pair<T>[] = []): Record<string, T> =>
-  Object.fromEntries(pairs.map(({ key, value }) => [key, value]));
-
-class ReplaysInMlflow {
-  readonly #url: string;
-
-  /** @param url of the tracking server */
-  constructor(url: string) {
-    this.#url = url;
-  }
-
-  /** The runs of an experiment, by its name. */
-  async runs(experiment: string): Promise<ReplayRun[]> {
-    const found = (await this.#post('2.0/mlflow/runs/search', {
-      experiment_ids: [await experimentId(this.#url, experiment)],
-      order_by: ['attributes.start_time ASC'],
-    })) as {
-      runs?: {
-        info: { run_id: string; run_name: string; status: string; end_time?: number };
-        data: { metrics?: Pair<number>[]; params?: Pair<string>[]; tags?: Pair<string>[] };
-      }[];
-    };
-    return Promise.all(
-      (found.runs ?? []).map(async ({ info, data }) => ({
-        id: info.run_id,
-        name: info.run_name,
-        status: info.status,
-        endMs: info.end_time ?? null,
-        metrics: asObject(data.metrics),
-        params: asObject(data.params),
-        tags: asObject(data.tags),
-        files: await this.#files(info.run_id),
-      })),
-    );
-  }
-
-  /** The traces of an experiment, by its name. @param filter as for `mlflow.search_traces` */
-  async traces(experiment: string, filter?: string): Promise<TraceInfo[]> {
-    const experiment_id = await experimentId(this.#url, experiment);
-    const found = (await this.#post('3.0/mlflow/traces/search', {
-      locations: [{ type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id } }],
-      max_results: 500,
-      filter,
-    })) as { traces?: TraceInfo[] };
-    return found.traces ?? [];
-  }
-
-  /** All values of a run's metric. */
-  async history(run: string, metric: string): Promise<object[]> {
-    const path = `2.0/mlflow/metrics/get-history?run_id=${run}&metric_key=${metric}`;
-    const reply = await fetchOnNewConnection(`${this.#url}/api/${path}`);
-    if (!reply.ok) throw new Error(`${path}: HTTP ${reply.status} ${await reply.text()}`);
-    return ((await reply.json()) as { metrics?: object[] }).metrics ?? [];
-  }
-
-  async #files(run: string): Promise<string[]> {
-    const reply = await fetchOnNewConnection(`${this.#url}/api/2.0/mlflow/artifacts/list?run_id=${run}`);
-    if (!reply.ok) throw new Error(`artifacts/list: HTTP ${reply.status} ${await reply.text()}`);
-    return (((await reply.json()) as { files?: { path: string }[] }).files ?? []).map(({ path }) => path);
-  }
-
-  async #post(path: string, body: object): Promise<object> {
-    const reply = await fetchOnNewConnection(`${this.#url}/api/${path}`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    });
-    if (!reply.ok) throw new Error(`${path}: HTTP ${reply.status} ${await reply.text()}`);
-    return (await reply.json()) as object;
-  }
-}
 
 const ENDPOINT = 'captured-endpoint';
 const TARGET = 'candidate-endpoint';
@@ -148,7 +49,7 @@ let environment: LocalEnvironment;
 let endpoint: StandInEndpoint;
 let monitoring: DeployedPipeline;
 let replays: DeployedReplay;
-let inMlflow: ReplaysInMlflow;
+let inMlflow: MlflowApi;
 
 beforeAll(async () => {
   endpoint = await startStandInEndpoint({
@@ -165,7 +66,7 @@ beforeAll(async () => {
   monitoring = new DeployedPipeline(environment, 'results', outputs);
   replays = new DeployedReplay(monitoring);
   await environment.mlflow;
-  inMlflow = new ReplaysInMlflow(environment.mlflowUrl);
+  inMlflow = new MlflowApi(environment.mlflowUrl);
   await monitoring.disableRule();
   await monitoring.put(CAPTURES, Object.values(LINES));
 });
@@ -177,13 +78,13 @@ afterAll(async () => {
 
 const input = { target: { endpoint: TARGET }, shard: { seconds: 3 }, judge: true };
 
-async function runNamed(name: string): Promise<ReplayRun> {
-  const found = (await inMlflow.runs(REPLAYS)).filter((run) => run.name === name);
+async function runNamed(name: string): Promise<RunInMlflow> {
+  const found = await inMlflow.runsOf(name, REPLAYS);
   expect(found).toHaveLength(1);
-  return found[0] as ReplayRun;
+  return found[0] as RunInMlflow;
 }
 
-const tracesOf = (run: string): Promise<TraceInfo[]> => inMlflow.traces(REPLAYS, `tag.replay_run = '${run}'`);
+const tracesOf = (run: string): Promise<TraceInMlflow[]> => inMlflow.tracesIn(REPLAYS, `tag.replay_run = '${run}'`);
 
 describe('with the judge and with MLflow', () => {
   const RUN = 'judged';
@@ -191,7 +92,7 @@ describe('with the judge and with MLflow', () => {
   let outcome: Outcome;
   let judged: Outcome;
   let compared: CliResult;
-  let run: ReplayRun;
+  let run: RunInMlflow;
 
   beforeAll(async () => {
     environment.judge.forget();
@@ -218,7 +119,7 @@ describe('with the judge and with MLflow', () => {
       results: { bucket: replays.outputs.workBucket, prefix: `replays/${RUN}/results/` },
       publish: true,
       monitoringRun: `replay-${RUN}`,
-      mlflow: { experiment: { id: expect.any(String), name: REPLAYS }, runId: run.id, leftOut: [] },
+      mlflow: { experiment: { id: expect.any(String), name: REPLAYS }, runId: run.info.run_id, leftOut: [] },
     });
   });
 
@@ -243,12 +144,6 @@ describe('with the judge and with MLflow', () => {
     expect(gate.thresholds).toEqual([
       expect.objectContaining({ seen: 1 + PAIRS, worse: expect.closeTo(100 / (1 + PAIRS)), open: 0 }),
     ]);
-  });
-
-  test('counts in no rate and no prediction', async () => {
-    const storage = await replays.names('counts/');
-    expect(storage).toEqual([]);
-    expect(await replays.names('ground-truth/')).toEqual([]);
   });
 
   test('pays from the stack’s budget', async () => {
@@ -294,8 +189,8 @@ describe('with a judge that denies access', () => {
     expect(records.map(({ metadata }) => metadata.event_id).toSorted()).toEqual(EVENTS);
     expect(names).toEqual(expect.arrayContaining(['compare.json', 'report.html']));
     const run = await runNamed(RUN);
-    expect(run).toMatchObject({ status: 'FINISHED', endMs: expect.any(Number) });
-    expect(run.files.toSorted()).toEqual(names.toSorted());
+    expect(run.info).toMatchObject({ status: 'FINISHED', end_time: expect.any(Number) });
+    expect(await inMlflow.filesOf(run)).toEqual(names.toSorted());
     expect((await tracesOf(RUN)).map(({ tags }) => tags.event_id).toSorted()).toEqual(EVENTS);
   });
 
@@ -327,7 +222,7 @@ describe('when it is stopped', () => {
     stops = new DeployedStop(replays);
     await stops.stop(arn);
     await replays.until('the end of its run in MLflow', async () =>
-      (await runNamed(RUN)).status === 'RUNNING' ? undefined : true,
+      (await runNamed(RUN)).info.status === 'RUNNING' ? undefined : true,
     );
   });
 
@@ -340,18 +235,17 @@ describe('when it is stopped', () => {
 
   test('has a killed MLflow run with figures, files and the reason, without duplicates after a repeated event', async () => {
     const run = await runNamed(RUN);
-    expect(run).toMatchObject({
-      status: 'KILLED',
-      endMs: expect.any(Number),
-      tags: { replay_error: expect.stringMatching(/^ReplayCancelled: The replay was stopped at /) },
-    });
+    expect(run.info).toMatchObject({ status: 'KILLED', end_time: expect.any(Number) });
+    const value = expect.stringMatching(/^ReplayCancelled: The replay was stopped at /);
+    expect(run.data.tags).toContainEqual({ key: 'replay_error', value });
     const { names } = await replays.results(RUN);
-    expect(run.files.toSorted()).toEqual(names.toSorted());
-    const history = await inMlflow.history(run.id, 'request_count');
-    expect(history).toHaveLength(1);
+    expect(await inMlflow.filesOf(run)).toEqual(names.toSorted());
+    const path = `2.0/mlflow/metrics/get-history?run_id=${run.info.run_id}&metric_key=request_count`;
+    const history = await inMlflow.api<{ metrics: object[] }>(path);
+    expect(history.metrics).toHaveLength(1);
     expect(await stops.again(arn)).toEqual({ end: 'summarized' });
     expect(await runNamed(RUN)).toEqual(run);
-    expect(await inMlflow.history(run.id, 'request_count')).toEqual(history);
+    expect(await inMlflow.api(path)).toEqual(history);
   });
 });
 

@@ -10,8 +10,8 @@ import { REDACT_KINDS } from '../../src/core/settings/redact-setting.ts';
 import { captureLine, chatReply, chatRequest, csv, json } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline } from '../helpers/deployed-pipeline.ts';
 import { type DeployedReader, startDeployedReader } from '../helpers/deployed-reader.ts';
-import { experimentId } from '../helpers/experiment-id.ts';
 import { CAPTURE_BUCKET, type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
+import { MlflowApi } from '../helpers/mlflow-api.ts';
 import { plantedItems } from '../helpers/planted.ts';
 import { runCli } from '../helpers/replay.ts';
 
@@ -133,7 +133,7 @@ async function stackOf(prefix: string, settings: Record<string, string>) {
     /** What MLflow has, by the captures' places in the file, and the rates. */
     figures: async () => {
       const { assessments, wrong: _, ...counts } = await reader.compare(CAPTURE_BUCKET, name, [key]);
-      const experiment = (await experimentId(environment.mlflowUrl, name)) ?? '';
+      const experiment = await new MlflowApi(environment.mlflowUrl).experimentId(name);
       const ids = LINES.map((line) => traceIdOf(experiment, Buffer.from(line)));
       expect(Object.keys(assessments).toSorted()).toEqual(ids.toSorted());
       const verdicts = ids.map((id, at) =>

@@ -6,6 +6,7 @@ import { TRUTH_BEGINS } from '../../../src/core/contract/ground-truth.ts';
 import { truthKeys } from '../../../src/core/contract/work-keys.ts';
 import { captureLine, csv, json } from '../../helpers/deployed-captures.ts';
 import { DeployedPipeline, type Outcome } from '../../helpers/deployed-pipeline.ts';
+import { MlflowApi } from '../../helpers/mlflow-api.ts';
 import { ENDPOINT, environment, HOUR, LABELS, PREFIX, pipeline } from './stack.ts';
 
 const call = (name: string, predicted: number): string =>
@@ -40,24 +41,9 @@ async function summaryOf({ name, status, error, cause }: Outcome): Promise<Truth
 const reportOf = async (key: string): Promise<LabelFileReport | undefined> =>
   (await pipeline.readWork<LabelFileReport>(truthKeys.filesPrefix)).find((report) => report.key === key);
 
-async function mlflow<T>(path: string, body?: object): Promise<T> {
-  const reply = await fetch(`${environment.mlflowUrl}${path}`, {
-    ...(body && { method: 'POST', body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
-  });
-  return (await reply.json()) as T;
-}
-
 /** The values of the expectations on the trace of a capture. */
 async function expectations(line: string): Promise<unknown[]> {
-  const { experiment } = await mlflow<{ experiment: { experiment_id: string } }>(
-    `/api/2.0/mlflow/experiments/get-by-name?experiment_name=${ENDPOINT}`,
-  );
-  const { traces } = await mlflow<{
-    traces: { assessments?: { assessment_name: string; expectation?: { value: unknown } }[] }[];
-  }>('/api/3.0/mlflow/traces/search', {
-    locations: [{ type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id: experiment.experiment_id } }],
-    filter: `tag.event_id = '${idOf(line)}'`,
-  });
+  const traces = await new MlflowApi(environment.mlflowUrl).tracesIn(ENDPOINT, `tag.event_id = '${idOf(line)}'`);
   return traces.flatMap(({ assessments = [] }) =>
     assessments.filter((each) => each.assessment_name === 'ground_truth').map((each) => each.expectation?.value),
   );

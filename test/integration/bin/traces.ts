@@ -8,8 +8,8 @@ import openCommand from '../../../bin/commands/open.ts';
 import replayCommand from '../../../bin/commands/replay.ts';
 import worstCommand from '../../../bin/commands/worst.ts';
 import { startSageMakerMlflowDouble } from '../../doubles/sagemaker-mlflow.ts';
+import { MlflowApi } from '../../helpers/mlflow-api.ts';
 import { MANAGED_ARNS } from '../../helpers/mlflow-managed.ts';
-import { fetchOnNewConnection } from '../../helpers/new-connection.ts';
 import { expectPublished } from '../../helpers/published-json.ts';
 import { serve } from '../../helpers/serve.ts';
 import { temporaryFolder } from '../../helpers/temporary-folder.ts';
@@ -17,32 +17,12 @@ import { ENDPOINT, environment, HOUR, PREFIX, PROCESSED_KEY, PROCESSED_LINES, pi
 
 const FROM = ['--from', '2026-11-01'];
 
-interface Found {
-  trace_id: string;
-}
-
-const searchOf = (id: string) => ({
-  locations: [{ type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id: id } }],
-  max_results: 100,
-});
-
 let folder: string;
 beforeAll(() => {
   folder = temporaryFolder('traces-');
 });
 
-const call = async (path: string, json: object): Promise<Response> =>
-  fetchOnNewConnection(`${environment.mlflowUrl}${path}`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(json),
-  });
-
-async function experiment(): Promise<{ experiment_id: string }> {
-  const path = `/api/2.0/mlflow/experiments/get-by-name?experiment_name=${ENDPOINT}`;
-  const reply = await fetchOnNewConnection(environment.mlflowUrl + path);
-  return ((await reply.json()) as { experiment: { experiment_id: string } }).experiment;
-}
+const mlflow = (): MlflowApi => new MlflowApi(environment.mlflowUrl);
 
 /** Says as a person what a trace's reply is by a scorer. */
 async function assess(traceId: string, scorer: string, value: string): Promise<void> {
@@ -55,8 +35,7 @@ async function assess(traceId: string, scorer: string, value: string): Promise<v
     create_time: at,
     last_update_time: at,
   };
-  const reply = await call(`/api/3.0/mlflow/traces/${traceId}/assessments`, { assessment });
-  expect(reply.status).toBe(200);
+  await mlflow().api(`3.0/mlflow/traces/${traceId}/assessments`, { assessment });
 }
 
 describe('worst', () => {
@@ -68,9 +47,8 @@ describe('worst', () => {
 
   test('prints the traces with failing verdicts, the worst first, with words and a link', async () => {
     const [judged] = (await worst()).worst;
-    const { experiment_id: id } = await experiment();
-    const found = (await (await call('/api/3.0/mlflow/traces/search', searchOf(id))).json()) as { traces: Found[] };
-    const other = found.traces.find(({ trace_id: traceId }) => traceId !== judged?.traceId)?.trace_id ?? '';
+    const traces = await mlflow().tracesIn(ENDPOINT);
+    const other = traces.find(({ trace_id: traceId }) => traceId !== judged?.traceId)?.trace_id ?? '';
     for (const scorer of ['safety', 'fluency', 'completeness', 'relevance_to_query', 'cut_off'])
       await assess(other, scorer, 'no');
     const { stdout, code } = await run(worstCommand(), ...FROM);
@@ -162,8 +140,8 @@ describe('dataset', () => {
     const { id = '', inserted = 0 } = first.dataset ?? {};
     expect(inserted).toBeGreaterThan(1);
     expect(again.dataset).toEqual({ id, name: 'failures', inserted: 0, updated: first.captures });
-    const reply = await fetchOnNewConnection(`${environment.mlflowUrl}/api/3.0/mlflow/datasets/${id}/records`);
-    const records = JSON.parse(((await reply.json()) as { records: string }).records) as Record<string, unknown>[];
+    const reply = await mlflow().api<{ records: string }>(`3.0/mlflow/datasets/${id}/records`);
+    const records = JSON.parse(reply.records) as Record<string, unknown>[];
     expect(records).toHaveLength(inserted);
     for (const record of records) {
       expect(Object.keys(record.inputs as object)).not.toEqual([]);
@@ -228,7 +206,7 @@ describe('open', () => {
     try {
       const { stdout, stderr, error } = await run(openCommand(), '--tracking-uri', arn);
       expect(error).toBeUndefined();
-      const { experiment_id: id } = await experiment();
+      const id = await mlflow().experimentId(ENDPOINT);
       expect(stdout).toBe(`https://mlflow.example/auth?authToken=t#/experiments/${id}/traces?startTimeLabel=ALL\n`);
       expect(stderr).toMatch(/login: it works once, within 5 minutes/);
       expect(stderr).not.toContain('authToken');

@@ -112,10 +112,7 @@ describe('evaluating a cloud replay', () => {
       const tags = Object.fromEntries((made?.data.tags ?? []).map(({ key, value }) => [key, value]));
       expect(tags).toMatchObject({ replay_run: run.name, replay_execution: expect.stringContaining(`:${run.name}`) });
 
-      const listed = await all.api<{ files: { path: string; file_size: number }[] }>(
-        `2.0/mlflow/artifacts/list?run_id=${made?.info.run_id}`,
-      );
-      expect(listed.files.map(({ path }) => path).sort()).toEqual((await run.results()).sort());
+      expect(await all.filesOf(made)).toEqual((await run.results()).sort());
       const report = await fetchOnNewConnection(
         `${all.mlflow.url}/get-artifact?path=report.html&run_uuid=${made?.info.run_id}`,
       );

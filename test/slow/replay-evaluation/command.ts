@@ -1,8 +1,8 @@
 /** Tests of the replay command whose judge or MLflow server fails after the replay: nothing else is lost. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { RunInMlflow } from '../../helpers/mlflow-api.ts';
 import { chatLine, ReplayFolder, type RunningCli, readLines, startCli } from '../../helpers/replay.ts';
-import type { RunInMlflow } from '../../helpers/replay-evaluation.ts';
 import { all } from '../../integration/replay-evaluation/servers.ts';
 
 let folder: ReplayFolder;
@@ -40,80 +40,65 @@ const comparison = () =>
   };
 
 const runInMlflow = async (name: string): Promise<RunInMlflow | undefined> => (await all.runsOf(name))[0];
-const filesOf = async (run: RunInMlflow | undefined): Promise<string[]> => {
-  const query = `2.0/mlflow/artifacts/list?run_id=${run?.info.run_id}`;
-  return (await all.api<{ files?: { path: string }[] }>(query)).files?.map(({ path }) => path) ?? [];
-};
-
 describe('a replay command whose judge or MLflow fails', () => {
   async function until(condition: () => boolean): Promise<void> {
     while (!condition()) await new Promise((resolve) => setTimeout(resolve, 20));
   }
 
-  test('Ctrl-C while judging: asks about no further pair, and completes everything else', async () => {
-    const PAIRS = 60;
-    let goOn = (): void => {};
-    const stopped = new Promise<void>((resolve) => {
-      goOn = resolve;
-    });
+  const PAIRS = 60;
+
+  /** Presses Ctrl-C while the judge waits with its thirtieth answer. */
+  async function stoppedWhileJudging(begin: () => RunningCli) {
+    const { promise, resolve } = Promise.withResolvers<void>();
     all.judgeProxy.rule((_, ordinal) =>
-      ordinal < 30 ? undefined : { kind: 'after', work: () => stopped, next: { kind: 'pass' } },
+      ordinal < 30 ? undefined : { kind: 'after', work: () => promise, next: { kind: 'pass' } },
     );
-    const running = start('judge-stopped', PAIRS, '--judge', '--mlflow');
+    const running = begin();
     await until(() => all.judgeProxy.requests.length > 30);
     process.kill(running.pid, 'SIGINT');
     await until(() => running.stderr().includes('Ctrl-C'));
-    goOn();
-    const { code, stdout, stderr } = await running.done;
-    expect(code).toBe(130);
-    expect(stderr).toContain('Not all pairs are judged: JudgingStopped: ');
+    resolve();
+    const result = await running.done;
+    expect(result).toMatchObject({
+      code: 130,
+      stderr: expect.stringContaining('Not all pairs are judged: JudgingStopped: '),
+    });
+    return result;
+  }
+
+  /** Pairs in flight are completed, in both orders. */
+  function expectSomeJudged(judged: number): void {
+    expect(judged).toBeGreaterThanOrEqual(15);
+    expect(judged).toBeLessThan(PAIRS);
+    expect(all.judgeProxy.requests).toHaveLength(2 * judged);
+  }
+
+  test('Ctrl-C while judging: asks about no further pair, and completes everything else', async () => {
+    const { stdout } = await stoppedWhileJudging(() => start('judge-stopped', PAIRS, '--judge', '--mlflow'));
     expect(stdout).toContain(`succeeded: ${PAIRS}`);
     const { quality, judgeFailure } = comparison();
     expect(judgeFailure?.name).toBe('JudgingStopped');
     const judged = readLines<{ verdict: string }>(join(out, 'judged.jsonl'));
-    expect(judged.length).toBeGreaterThanOrEqual(15);
-    expect(judged.length).toBeLessThan(PAIRS);
     expect(quality.judged.better).toBe(judged.length);
-    // Pairs in flight are completed, in both orders.
-    expect(all.judgeProxy.requests).toHaveLength(2 * judged.length);
+    expectSomeJudged(judged.length);
     expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain('Not all pairs are judged');
     const run = await runInMlflow('judge-stopped');
     expect(run?.info.status).toBe('KILLED');
-    expect(await filesOf(run)).toEqual(expect.arrayContaining(['compare.json', 'judged.jsonl', 'report.html']));
+    expect(await all.filesOf(run)).toEqual(expect.arrayContaining(['compare.json', 'judged.jsonl', 'report.html']));
   });
 
   test('Ctrl-C during compare --judge: keeps the verdicts so far and writes the comparison', async () => {
-    const PAIRS = 60;
     const before = join(folder.path, 'before');
     expect((await replay('before', PAIRS, '--compare', '-o', before)).code).toBe(0);
-    expect(
-      (await replay('after', PAIRS, '--compare', '--set', 'messages=[{"role":"user","content":"Else?"}]')).code,
-    ).toBe(0);
-    let goOn = (): void => {};
-    const stopped = new Promise<void>((resolve) => {
-      goOn = resolve;
-    });
-    all.judgeProxy.rule((_, ordinal) =>
-      ordinal < 30 ? undefined : { kind: 'after', work: () => stopped, next: { kind: 'pass' } },
-    );
-    const running = startCli(['compare', before, out, '--judge', '--threshold', 'judged_worse:99'], environment());
-    await until(() => all.judgeProxy.requests.length > 30);
-    process.kill(running.pid, 'SIGINT');
-    await until(() => running.stderr().includes('Ctrl-C'));
-    goOn();
-    const { code, stderr } = await running.done;
-    expect(stderr).toContain('Not all pairs are judged: JudgingStopped: ');
-    expect(code).toBe(130);
+    const other = ['--set', 'messages=[{"role":"user","content":"Else?"}]'];
+    expect((await replay('after', PAIRS, '--compare', ...other)).code).toBe(0);
+    const compare = ['compare', before, out, '--judge', '--threshold', 'judged_worse:99'];
+    await stoppedWhileJudging(() => startCli(compare, environment()));
     const found = JSON.parse(readFileSync(join(out, 'comparison.json'), 'utf8')) as {
-      judgeFailure: { name: string };
-      quality: { compared: number; judged: Record<string, number> };
-      paired: { requests: number };
+      quality: { judged: Record<string, number> };
     };
     expect(found).toMatchObject({ judgeFailure: { name: 'JudgingStopped' }, paired: { requests: PAIRS } });
-    const judged = Object.values(found.quality.judged).reduce((sum, count) => sum + count, 0);
-    expect(judged).toBeGreaterThanOrEqual(15);
-    expect(judged).toBeLessThan(PAIRS);
-    expect(all.judgeProxy.requests).toHaveLength(2 * judged);
+    expectSomeJudged(Object.values(found.quality.judged).reduce((sum, count) => sum + count, 0));
     expect(readFileSync(join(out, 'comparison.html'), 'utf8')).toContain('Not all pairs are judged');
   });
 
@@ -143,7 +128,7 @@ describe('a replay command whose judge or MLflow fails', () => {
     expect(existsSync(join(out, 'report.html'))).toBe(true);
     const run = await runInMlflow('no-traces');
     expect(run?.info.status).toBe('FAILED');
-    expect(await filesOf(run)).toEqual(expect.arrayContaining(['compare.json', 'report.html', 'replay.json']));
+    expect(await all.filesOf(run)).toEqual(expect.arrayContaining(['compare.json', 'report.html', 'replay.json']));
   });
 
   test('MLflow denies the run: writes the files', async () => {
@@ -183,14 +168,14 @@ describe('a replay command whose judge or MLflow fails', () => {
         },
       },
     ]);
-    expect(await filesOf(await runInMlflow('refused'))).toContain('refused-traces.jsonl');
+    expect(await all.filesOf(await runInMlflow('refused'))).toContain('refused-traces.jsonl');
   });
 
   test('uploads only result files of the directory to MLflow', async () => {
     mkdirSync(out);
     for (const name of ['.env', 'mine.jsonl', 'captures.json']) writeFileSync(join(out, name), 'SECRET=1');
     expect((await replay('beside-others', 2, '--compare', '--mlflow')).code).toBe(0);
-    expect((await filesOf(await runInMlflow('beside-others'))).sort()).toEqual([
+    expect(await all.filesOf(await runInMlflow('beside-others'))).toEqual([
       'compare.json',
       'inputs.json',
       'profile_export.jsonl',

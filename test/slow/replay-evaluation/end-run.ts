@@ -5,9 +5,9 @@ import { replayKeys } from '../../../src/core/contract/work-keys.ts';
 import { recordedError } from '../../../src/core/errors/errors.ts';
 import { endReplayRun } from '../../../src/replay/cloud/publish/end-replay-run.ts';
 import { stopReplay } from '../../../src/replay/cloud/stop/stop-replay.ts';
+import type { RunInMlflow } from '../../helpers/mlflow-api.ts';
 import { chatLine } from '../../helpers/replay.ts';
 import { type CloudRun, WORK } from '../../helpers/replay-cloud.ts';
-import type { RunInMlflow } from '../../helpers/replay-evaluation.ts';
 import { all } from '../../integration/replay-evaluation/servers.ts';
 
 /** The error of a Lambda as Step Functions passes it on. */
