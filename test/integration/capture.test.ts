@@ -305,44 +305,27 @@ test('an endpoint with several variants, scaled to zero or without counts', asyn
 });
 
 describe('SageMaker answers otherwise', () => {
+  const NEW = 'InService with garden-capture-on-#, Data Capture';
+  const running = (more: object) => ({ DataCaptureConfig: { ...RUNNING, ...more } });
+  const off = { DataCaptureConfig: undefined };
+  const fleet = { ProductionVariants: [{ VariantName: 'AllTraffic', CurrentInstanceCount: 1 }] };
+  const FLEETS = 'AllTraffic 1 × instances, weight undefined, not AllTraffic 3 × instances, weight 0.5';
+  const rolledBack = { EndpointConfigName: 'garden-1', FailureReason: 'The role cannot write.', ...off };
+
   test.each<[string, object, string]>([
-    [
-      'keeps the capture of before',
-      { DataCaptureConfig: undefined },
-      'InService with garden-capture-on-#, Data Capture off',
-    ],
-    [
-      'has not started',
-      { DataCaptureConfig: { ...RUNNING, CaptureStatus: 'Stopped' } },
-      'InService with garden-capture-on-#, Data Capture Stopped, 100% to s3://my-captures/datacapture',
-    ],
-    [
-      'samples less',
-      { DataCaptureConfig: { ...RUNNING, CurrentSamplingPercentage: 5 } },
-      'InService with garden-capture-on-#, Data Capture Started, 5% to s3://my-captures/datacapture',
-    ],
-    [
-      'captures elsewhere',
-      { DataCaptureConfig: { ...RUNNING, DestinationS3Uri: 's3://b/x' } },
-      'InService with garden-capture-on-#, Data Capture Started, 100% to s3://b/x',
-    ],
-    [
-      'rolls back',
-      { EndpointConfigName: 'garden-1', DataCaptureConfig: undefined, FailureReason: 'The role cannot write.' },
-      'InService with garden-1, Data Capture off',
-    ],
+    ['keeps the capture of before', off, `${NEW} off`],
+    ['has not started', running({ CaptureStatus: 'Stopped' }), `${NEW} Stopped, 100% to s3://my-captures/datacapture`],
+    ['samples less', running({ CurrentSamplingPercentage: 5 }), `${NEW} Started, 5% to s3://my-captures/datacapture`],
+    ['captures elsewhere', running({ DestinationS3Uri: 's3://b/x' }), `${NEW} Started, 100% to s3://b/x`],
+    ['rolls back', rolledBack, 'InService with garden-1, Data Capture off'],
     ['fails', { EndpointStatus: 'Failed' }, `Failed with garden-capture-on-#, Data Capture ${WANTED}`],
-    [
-      'starts another fleet, and no capture',
-      { DataCaptureConfig: undefined, ProductionVariants: [{ VariantName: 'AllTraffic', CurrentInstanceCount: 1 }] },
-      'InService with garden-capture-on-#, Data Capture off; AllTraffic 1 × instances, weight undefined, not AllTraffic 3 × instances, weight 0.5',
-    ],
+    ['starts another fleet, and no capture', { ...off, ...fleet }, `${NEW} off; ${FLEETS}`],
   ])('%s', async (_, becomes, got) => {
     sagemaker.becomes = () => becomes as Record<string, unknown>;
     const { stderr, code } = await capture('on', 'garden', '--yes');
     const { FailureReason = 'none' } = becomes as { FailureReason?: string };
     expect(stderr.replaceAll(/\d{17}/g, '#')).toContain(
-      `CaptureNotSwitched: The endpoint does not capture as asked for; got: ${got}; FailureReason: ${FailureReason}; expected: InService with garden-capture-on-#, Data Capture ${WANTED}. The way back: aws sagemaker update-endpoint --endpoint-name garden --endpoint-config-name garden-1 --retain-all-variant-properties --retain-deployment-config`,
+      `CaptureNotSwitched: The endpoint does not capture as asked for; got: ${got}; FailureReason: ${FailureReason}; expected: ${NEW} ${WANTED}. The way back: aws sagemaker update-endpoint --endpoint-name garden --endpoint-config-name garden-1 --retain-all-variant-properties --retain-deployment-config`,
     );
     expect(code).toBe(2);
   });
@@ -373,76 +356,56 @@ describe('SageMaker answers otherwise', () => {
 const shadow = { VariantName: 'next', ModelName: 'm', InitialInstanceCount: 1, InstanceType: 'ml.m5.large' };
 const stackTag = { Key: 'aws:cloudformation:stack-name', Value: 'my-app' };
 describe('nothing changes', () => {
-  test.each<[string, () => void, string]>([
-    [
-      'while it is updated',
-      () => Object.assign(sagemaker.endpoint, { EndpointStatus: 'SystemUpdating' }),
-      'got: SystemUpdating',
-    ],
-    [
-      'when it failed',
-      () => Object.assign(sagemaker.endpoint, { EndpointStatus: 'Failed', FailureReason: 'No image.' }),
-      'got: Failed (No image.)',
-    ],
-    [
-      'with shadow variants',
-      () => Object.assign(sagemaker.config, { ShadowProductionVariants: [shadow] }),
-      'It has shadow variants; got: next',
-    ],
-    ['with an unknown field', () => Object.assign(sagemaker.config, { NewConfig: {} }), 'got: NewConfig'],
+  const [variant] = CONFIG.ProductionVariants;
+  const serverless = {
+    ...{ VariantName: 'AllTraffic', ModelName: 'm' },
+    ServerlessConfig: { MaxConcurrency: 1, MemorySizeInMB: 1024 },
+  };
+  const slash = { ...CAPTURE, DestinationS3Uri: `${CAPTURE.DestinationS3Uri}/` };
+  const noEndpoint = { __type: 'ValidationException', message: 'Could not find endpoint "garden".' };
+  type Part = 'endpoint' | 'config' | 'tags' | 'refuses';
+
+  test.each<[string, Part, object, string]>([
+    ['while it is updated', 'endpoint', { EndpointStatus: 'SystemUpdating' }, 'got: SystemUpdating'],
+    ['when it failed', 'endpoint', { EndpointStatus: 'Failed', FailureReason: 'No image.' }, 'got: Failed (No image.)'],
+    ['with shadow variants', 'config', { ShadowProductionVariants: [shadow] }, 'It has shadow variants; got: next'],
+    ['with an unknown field', 'config', { NewConfig: {} }, 'got: NewConfig'],
     [
       'with an unknown field of a variant',
-      () =>
-        Object.assign(sagemaker.config, {
-          ProductionVariants: [{ ...CONFIG.ProductionVariants[0], RoutingConfig: { NewWay: 1 } }],
-        }),
+      'config',
+      { ProductionVariants: [{ ...variant, RoutingConfig: { NewWay: 1 } }] },
       'got: NewWay',
     ],
     [
       'of a serverless endpoint',
-      () =>
-        Object.assign(sagemaker.config, {
-          ProductionVariants: [
-            {
-              VariantName: 'AllTraffic',
-              ModelName: 'm',
-              ServerlessConfig: { MaxConcurrency: 1, MemorySizeInMB: 1024 },
-            },
-          ],
-        }),
+      'config',
+      { ProductionVariants: [serverless] },
       `got: garden; expected: in the application: captureInvocations(client, { bucket: "my-captures", prefix: "datacapture", calls: 'all' });`,
     ],
     [
       'that CloudFormation made',
-      () => Object.assign(sagemaker.tags, { [`${sagemaker.endpoint.EndpointArn}`]: [stackTag] }),
+      'tags',
+      { [`${ARN}:endpoint/garden`]: [stackTag] },
       `CloudFormation made the endpoint; got: my-app; expected: its template with DataCaptureConfig: ${JSON.stringify(CAPTURE)}, or --force`,
     ],
     [
       'that does not exist',
-      () =>
-        Object.assign(sagemaker.refuses, {
-          DescribeEndpoint: [400, { __type: 'ValidationException', message: 'Could not find endpoint "garden".' }],
-        }),
+      'refuses',
+      { DescribeEndpoint: [400, noEndpoint] },
       'NoSuchEndpoint: There is no such endpoint; got: garden',
     ],
-    ['that is unchanged', isOn, ''],
-    [
-      'that is unchanged, with a slash behind the place',
-      () => {
-        isOn();
-        Object.assign(sagemaker.config, {
-          DataCaptureConfig: { ...CAPTURE, DestinationS3Uri: `${CAPTURE.DestinationS3Uri}/` },
-        });
-      },
-      '',
-    ],
-  ])('%s', async (_, prepare, said) => {
-    prepare();
+  ])('%s', async (_, part, change, said) => {
+    Object.assign(sagemaker[part], change);
     const { stderr, stdout, code } = await capture('on', 'garden', '--yes');
     expect(stderr).toContain(said);
-    expect(code).toBe(said === '' ? 0 : 2);
-    expect(stdout).toBe(said === '' ? 'endpoint: garden\nswitched: unchanged\n' : '');
-    expect(changes()).toEqual([]);
+    expect([code, stdout, changes()]).toEqual([2, '', []]);
+  });
+
+  test.each([CAPTURE, slash])('that is unchanged (%#: also with a slash behind the place)', async (configured) => {
+    isOn();
+    sagemaker.config.DataCaptureConfig = configured;
+    const { stdout, code } = await capture('on', 'garden', '--yes');
+    expect([code, stdout, changes()]).toEqual([0, 'endpoint: garden\nswitched: unchanged\n', []]);
   });
 
   test('without --yes in a pipe, and with options that have no effect', async () => {
