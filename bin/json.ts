@@ -3,6 +3,7 @@
  * descriptions: `UPDATE_SCHEMAS=1 npm run test:unit -- test/unit/bin/schemas`.
  */
 
+import type { LineStory } from '../src/ledger/what-became.ts';
 import type { LabelPicks } from '../src/quality/calibration/pick-labels.ts';
 import type { CalibrationReport } from '../src/quality/calibration/report.ts';
 import type { About } from './cli/output.ts';
@@ -20,6 +21,7 @@ import type { RatesOutput } from './commands/rates.ts';
 import type { ReplayOutput } from './commands/replay-text.ts';
 import type { RunsOutput } from './commands/runs.ts';
 import type { Quarantined } from './commands/show.ts';
+import type { RunFiles } from './commands/show-lines.ts';
 import type { StatusOutput } from './commands/status.ts';
 import type { StopResult } from './commands/stop.ts';
 import type { Diagnosis } from './doctor/diagnose.ts';
@@ -52,8 +54,8 @@ export interface JsonOutputs {
   replay: ReplayOutput | DryRunOutput;
   retry: About & RunsFollowed;
   runs: About & RunsOutput;
-  /** With `--lines`, `--out` or `--reason` the quarantined lines. */
-  show: About & (RunsFollowed | Quarantined);
+  /** With `--out` or `--reason` the quarantined lines; with `--files`, `--line` or `--trace` what became of lines. */
+  show: About & (RunsFollowed | Quarantined | RunFiles | LineStory);
   sql: About & SqlResult;
   status: StatusOutput;
   stop: About & StopResult;

@@ -1,33 +1,38 @@
-/** `inference-monitor show`: what a run did, running or ended; it follows it, or writes its quarantined lines, on request. */
+/** `inference-monitor show`: what a run did, running or ended, and what became of its lines; it follows it, or writes its quarantined lines. */
 
 import { isOfOneFile } from '../../src/captures/files/capture-objects.ts';
 import { maskedLine } from '../../src/captures/redact.ts';
 import type { DecodeOptions } from '../../src/captures/types.ts';
 import type { Storage } from '../../src/core/aws/storage.ts';
 import type { QuarantineEntry } from '../../src/core/contract/receipts.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
 import { checkNames } from '../../src/core/errors/nearest.ts';
 import { many, whole } from '../../src/core/text/figure-text.ts';
 import { decodeOptions } from '../../src/monitoring/chunk/decode-lines.ts';
 import { quarantinedEntries } from '../../src/monitoring/plan/retry-source.ts';
 import { followAndReport, printReports } from '../cli/follow-and-report.ts';
 import { type WriteLine, withNewFile } from '../cli/new-file.ts';
-import { command, type FlagsOf, option, options } from '../cli/options.ts';
+import { argument, command, type FlagsOf, option, options } from '../cli/options.ts';
 import { EXIT, notice, print } from '../cli/output.ts';
 import { type Page, table } from '../cli/page.ts';
-import {
-  type DeployedStack,
-  monitoringRun,
-  runArgument,
-  stackOptions,
-  stackSettings,
-  withStack,
-} from '../cli/stack.ts';
+import { type DeployedStack, monitoringRun, stackOptions, stackSettings, withStack } from '../cli/stack.ts';
 import { type FoundRun, readRunReport, statusOfRun } from '../operate/run-report.ts';
+import { lineName, showFiles, showStory } from './show-lines.ts';
 
 const OPTIONS = options(
-  runArgument(),
-  option('--follow', 'follow the run to its end first').conflicts(['lines', 'out', 'reason']),
-  option('--lines', 'only count the quarantined lines, by reason'),
+  argument('[run]', 'name or ARN of the execution; not needed with --trace'),
+  option('--follow', 'follow the run to its end first').conflicts(['files', 'line', 'trace', 'out', 'reason']),
+  option('--files', 'list how many lines of each capture file became what').conflicts([
+    'line',
+    'trace',
+    'out',
+    'reason',
+  ]),
+  option('--line <key:number>', 'say what became of this line of a capture file').conflicts(['trace', 'out', 'reason']),
+  option('--trace <id>', 'say what became of the line of this trace, without a run in all of them').conflicts([
+    'out',
+    'reason',
+  ]),
   option('-o, --out <file>', 'write the quarantined lines to this new file, masked as the stack masks captures'),
   option('--raw', 'with --out: the lines as they were captured, also where captures are masked'),
   option('--reason <name>', 'only quarantined lines of this reason'),
@@ -37,9 +42,16 @@ type ShowFlags = FlagsOf<typeof OPTIONS>;
 
 export default command('show', OPTIONS, (flags) =>
   withStack(flags, async (stack) => {
-    const found = await monitoringRun(stack, flags.run);
+    const { run, trace, json } = flags;
+    if (run === undefined && trace !== undefined) return showStory(stack, { traceId: trace }, json);
+    if (run === undefined)
+      throw new PermanentError('NoSuchRun', 'No run is named', { expected: 'its name, or --trace' });
+    const found = await monitoringRun(stack, run);
     const { name, executionArn: arn } = found;
-    if (flags.lines || flags.out !== undefined || flags.reason !== undefined) await showLines(stack, found, flags);
+    if (flags.files) await showFiles(stack, found, json);
+    else if (flags.line !== undefined) await showStory(stack, lineName(flags.line), json, found);
+    else if (trace !== undefined) await showStory(stack, { traceId: trace }, json, found);
+    else if (flags.out !== undefined || flags.reason !== undefined) await showLines(stack, found, flags);
     else if (flags.follow && arn !== undefined) await followAndReport(stack, [{ name, arn }], flags);
     else await printReports(stack, [await readRunReport(stack.clients, stack.outputs.workBucket, found)], flags);
   }),

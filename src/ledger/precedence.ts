@@ -1,6 +1,7 @@
 /** Which of several rows about the same subject counts. Nothing of it depends on a clock, or on the order of files. */
 
 import { hash } from 'node:crypto';
+import type { Row } from './tables.ts';
 
 /** What became of a line, or the state of a verdict. */
 const RANKS = {
@@ -33,4 +34,24 @@ export function precedenceOf(ranked: Ranked, isDecoded: boolean, revision: numbe
   const rank = BigInt(RANKS[ranked] * 2 + (isDecoded ? 1 : 0));
   const digest = BigInt(`0x${hash('sha256', event).slice(0, EVENT_DIGITS)}`);
   return (((rank << REVISION_BITS) + BigInt(revision)) << EVENT_BITS) + digest;
+}
+
+/** Returns what a row is about: a trace, or a place in quarantine. */
+export const subjectOf = ({ traceId, bucket = '', key = '', version = '', start = 0 }: Row<'captures'>): string =>
+  traceId ?? JSON.stringify([bucket, key, version, start]);
+
+/** Of one event, the row of the last attempt is above the others. */
+export function isAbove(a: Pick<Row<'captures'>, 'precedence' | 'attempt'>, b: typeof a | undefined): boolean {
+  if (b === undefined || a.precedence === b.precedence) return (a.attempt ?? 0) >= (b?.attempt ?? 0);
+  return (a.precedence ?? 0n) > (b.precedence ?? 0n);
+}
+
+/** Returns the row of each subject that counts. */
+export function inForce<R extends Row<'captures'> | Row<'verdicts'> | Row<'inferences'>, K>(
+  rows: Iterable<R>,
+  subjectIn: (row: R) => K,
+): Map<K, R> {
+  const found = new Map<K, R>();
+  for (const row of rows) if (isAbove(row, found.get(subjectIn(row)))) found.set(subjectIn(row), row);
+  return found;
 }

@@ -47,6 +47,8 @@ export const TABLES = {
     component: 'text',
     time: 'time',
     bucket: 'text',
+    /** Its number in the file, from 1. */
+    line: 'int',
     version: 'text',
     etag: 'text',
     end: 'number',

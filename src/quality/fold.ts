@@ -1,6 +1,7 @@
 /** Folds rows of the ledger to counts by hour and variant: those of a run, or those of the endpoint as all runs together know it. */
 
 import type { QualityCell, QualityCounts } from '../core/contract/quality.ts';
+import { inForce, isAbove, subjectOf } from '../ledger/precedence.ts';
 import type { LedgerRows, Row } from '../ledger/tables.ts';
 import { bound, isCountable, nameOf, numberCounts, OTHER, sumHours } from './cell.ts';
 import { addCount, addTree, branch } from './count-tree.ts';
@@ -61,16 +62,6 @@ const NO_CAPTURES: readonly (string | undefined)[] = ['duplicate', 'missing', 'o
 const TRACED: readonly (string | undefined)[] = ['traced', 'alreadyThere'];
 const IN_QUARANTINE: readonly (string | undefined)[] = ['quarantined', 'refused'];
 
-/** Returns what a row is about: a trace, or a place in quarantine. */
-const subjectOf = ({ traceId, bucket = '', key = '', version = '', start = 0 }: Row<'captures'>): string =>
-  traceId ?? JSON.stringify([bucket, key, version, start]);
-
-/** Of one event, the row of the last attempt is above the others. */
-function isAbove(a: Pick<Row<'captures'>, 'precedence' | 'attempt'>, b: typeof a | undefined): boolean {
-  if (b === undefined || a.precedence === b.precedence) return (a.attempt ?? 0) >= (b?.attempt ?? 0);
-  return (a.precedence ?? 0n) > (b.precedence ?? 0n);
-}
-
 /** @returns the counts. A row of a replay, and what is excluded, is in none. */
 export function foldRows(rows: FoldedRows, { measures, ofRun = false }: FoldOptions): QualityCounts {
   const lines = new Map<string, Line>();
@@ -102,16 +93,6 @@ export function foldRows(rows: FoldedRows, { measures, ofRun = false }: FoldOpti
     for (const row of verdicts) if (row.serving && isPaid(row, verdicts)) addCount(cells.of(row), 'judgeUsd', row.usd);
   }
   return cells.bounded();
-}
-
-/** Returns the row of each subject that counts. */
-function inForce<R extends Row<'verdicts'> | Row<'inferences'>, K>(
-  rows: readonly R[],
-  subjectIn: (row: R) => K,
-): Map<K, R> {
-  const found = new Map<K, R>();
-  for (const row of rows) if (isAbove(row, found.get(subjectIn(row)))) found.set(subjectIn(row), row);
-  return found;
 }
 
 /** Whether a row says what its event has cost: of several, the one of the last attempt. */

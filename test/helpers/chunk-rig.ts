@@ -2,10 +2,13 @@
 
 import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
 import type { QualityCell, QualityCounts } from '../../src/core/contract/quality.ts';
-import type { EvaluateReceipt } from '../../src/core/contract/receipts.ts';
+import type { EvaluateReceipt, LogReceipt } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
+import { addCounts } from '../../src/core/values/counts.ts';
 import { CallFailure } from '../../src/judge/errors.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
+import { filesOfRun, OUTCOMES, type Outcome } from '../../src/ledger/what-became.ts';
+import { emptyLogCounts } from '../../src/monitoring/counts.ts';
 import { evaluateChunk, logChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../src/monitoring/evaluate/types.ts';
 import { foldRows } from '../../src/quality/fold.ts';
@@ -72,7 +75,9 @@ export class ChunkRig {
   /** @returns what the run counts */
   async evaluate(request: ChunkRequest, more: Partial<EvaluateDependencies> = {}): Promise<QualityCell> {
     const deps = { ...this.#deps(), ...more };
-    return this.#counted(request, deps, await evaluateChunk(request, deps));
+    const receipt = await evaluateChunk(request, deps);
+    await this.#accounted(request, receipt.log);
+    return this.#counted(request, deps, receipt);
   }
 
   /** @returns what the receipt of an attempt that fails counts */
@@ -85,7 +90,23 @@ export class ChunkRig {
 
   async log(request: ChunkRequest, more: Partial<EvaluateDependencies> = {}): Promise<QualityCell> {
     const deps = { ...this.#deps(), ...more };
-    return this.#counted(request, deps, await logChunk(request, deps));
+    const receipt = await logChunk(request, deps);
+    await this.#accounted(request, receipt);
+    return this.#counted(request, deps, receipt);
+  }
+
+  /** The first equation of a receipt is that of the rows of its files. */
+  async #accounted({ run, chunk }: ChunkRequest, { counts, quarantineReasons }: LogReceipt): Promise<void> {
+    const known = await filesOfRun({ storage: this.storage.storage, workBucket: 'work' }, { run });
+    const [terms, reasons] = [emptyLogCounts(), {}];
+    for (const place of new Set(chunk.ranges.map(({ bucket, key }) => `${bucket}/${key}`))) {
+      const file = known.get(place);
+      addCounts(reasons, file?.reasons ?? {});
+      for (const [outcome, lines] of Object.entries(file?.outcomes ?? {})) {
+        for (const term of OUTCOMES[outcome as Outcome].terms) terms[term] += lines;
+      }
+    }
+    expect([terms, reasons]).toEqual([counts, quarantineReasons]);
   }
 
   /** Returns the counts of a receipt, which those of the rows of its chunk equal. */

@@ -16,7 +16,7 @@ function lineOf(counted: CountedCapture, start: number): LineOutcome {
   const key = `e/${variant}/${formatHour(time)}/a.jsonl`;
   const stratumOf = ({ metadata }: CountedVerdict) => metadata[SAMPLE_METADATA] ?? '1';
   return {
-    ...{ range: 0, traceId, outcome: isWritten ? 'written' : 'alreadyThere', counted },
+    ...{ range: 0, traceId, outcome: isWritten ? 'traced' : 'alreadyThere', counted },
     place: { bucket: 'b', key, etag: '', line: 1, start, end: start, objectTimeMs: 0 },
     facts: { time, ...(isError && { errorKind: '503' }) },
     evaluation: { evaluated: true, judgeable: verdicts.map(({ name }) => name), strata: verdicts.map(stratumOf) },

@@ -128,7 +128,7 @@ function countedOf(
       isError: facts?.errorKind !== undefined,
     },
     exchange: built && exchangeDigest(built),
-    isWritten: trace === 'written',
+    isWritten: trace === 'traced',
     verdicts: [...news, ...earlier],
     replaced: [
       ...before.filter(({ assessmentId }) => overridden.has(assessmentId)),

@@ -13,13 +13,14 @@ import { workKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { addCounts, countBy, noCounts } from '../../core/values/counts.ts';
 import { sum } from '../../core/values/sum.ts';
+import { OUTCOMES } from '../../ledger/what-became.ts';
 import { addCell, OTHER } from '../../quality/cell.ts';
 import { branch } from '../../quality/count-tree.ts';
 import { addFailures } from '../../quality/detectors.ts';
 import { type FoldedRows, foldRows } from '../../quality/fold.ts';
 import type { Observe } from '../../quality/tally.ts';
 import { type ChunkDependencies, isRepeated } from '../chunk/attempt.ts';
-import { type LineOutcome, type LineOutcomes, OUTCOMES, type ScorerOutcome } from './line-outcome.ts';
+import type { LineOutcome, LineOutcomes, ScorerOutcome } from './line-outcome.ts';
 import { hourOfLine, variantOfLine } from './rows.ts';
 
 type Lines = readonly LineOutcome[];
@@ -50,7 +51,7 @@ export function linesOf({ lines, unread }: LineOutcomes) {
   const refused = refusedIn(lines).size;
   return {
     ...(unread.length === 0 ? {} : { unread }),
-    counts: termsOf(LOG_TERMS, lines, ({ outcome }) => OUTCOMES[outcome]),
+    counts: termsOf(LOG_TERMS, lines, ({ outcome }) => OUTCOMES[outcome].terms),
     quarantineReasons: countBy(quarantinedIn(lines), ({ reason }) => reason.name),
     ...(refused === 0 ? {} : { refused }),
   };
@@ -103,7 +104,7 @@ const isGiven = ({ term }: ScorerOutcome): boolean => term === 'newVerdicts' || 
 
 /** Whether a trace has a verdict, a new one or an older one. */
 const isEvaluated = ({ outcome, scorers = [] }: LineOutcome): boolean =>
-  (outcome === 'written' || outcome === 'alreadyThere') && scorers.some(isGiven);
+  (outcome === 'traced' || outcome === 'alreadyThere') && scorers.some(isGiven);
 
 /**
  * Writes the lines in quarantine.

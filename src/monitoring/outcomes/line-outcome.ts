@@ -2,15 +2,10 @@
 
 import type { LinePlace } from '../../captures/types.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
-import type {
-  LogCounts,
-  NamedError,
-  QuarantineEntry,
-  UnreadRange,
-  VerdictCounts,
-} from '../../core/contract/receipts.ts';
+import type { NamedError, QuarantineEntry, UnreadRange, VerdictCounts } from '../../core/contract/receipts.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import type { Row } from '../../ledger/tables.ts';
+import type { Outcome } from '../../ledger/what-became.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
 import type { CaptureFacts, CountedCapture } from '../../quality/tally.ts';
 import { isRedacted } from '../../redact/redaction.ts';
@@ -36,20 +31,6 @@ export interface ScorerOutcome {
   value?: AssessmentValue | undefined;
 }
 
-/** What may become of a line, with its terms of the first equation. */
-export const OUTCOMES = {
-  /** This run has written its trace. */
-  written: ['lines', 'traced', 'written'],
-  alreadyThere: ['lines', 'traced', 'alreadyThere'],
-  /** A person has deleted its trace. */
-  missing: ['lines', 'traced', 'alreadyThere'],
-  duplicate: ['lines', 'traced', 'duplicateLine'],
-  quarantined: ['lines', 'quarantined'],
-  /** Its trace could not be built, or MLflow refused it. Identical lines share this outcome. */
-  refused: ['lines', 'quarantined'],
-  outsideWindow: ['lines', 'outsideWindow'],
-} as const satisfies Record<string, readonly (keyof LogCounts)[]>;
-
 /** A verdict of a scorer on a line, as its row tells it. */
 export interface LineVerdict extends Row<'verdicts'> {
   state: 'given' | 'failed' | 'held';
@@ -64,7 +45,7 @@ export type Evaluation = Pick<
 export interface LineOutcome {
   /** The ordinal of its range in the chunk. */
   range: number;
-  outcome: keyof typeof OUTCOMES;
+  outcome: Outcome;
   place: LinePlace;
   traceId?: string;
   /** Absent if the line was not decoded. */

@@ -23,7 +23,7 @@ const ATTEMPTS_A_KILL = 1_000;
 const isTime = (ms: number | undefined): ms is number => ms !== undefined && !Number.isNaN(new Date(ms).valueOf());
 
 /** Returns the time of the file with a line, epoch milliseconds: its key's, or else the object's. */
-function fileMsOf({ key, objectTimeMs }: Placed['place']): number {
+export function fileMsOf({ key, objectTimeMs }: Pick<Placed['place'], 'key' | 'objectTimeMs'>): number {
   const ms = capturePathOf(key).hourMs ?? objectTimeMs;
   return isTime(ms) ? ms : 0;
 }
@@ -52,15 +52,14 @@ export function rowsOf(
     const { outcome, place, traceId, entry, facts, revision = 0, evaluation, verdicts = [] } = line;
     const { name, ...event } = eventOf(request, line);
     const isDecoded = facts !== undefined;
-    const ranked = outcome === 'written' ? 'traced' : outcome;
     const placed: Row<'captures'> = {
       ...{ experimentId: chunk.experimentId, endpoint },
-      ...{ bucket: place.bucket, version: place.versionId, etag: place.etag, end: place.end },
+      ...{ bucket: place.bucket, line: place.line, version: place.versionId, etag: place.etag, end: place.end },
     };
     const known = { ...placed, ...facts, ...event, ...evaluation, time: timeOfLine(line), reason: entry?.reason.name };
     rows.captures.push({
-      ...{ ...known, traceId, outcome: ranked },
-      precedence: precedenceOf(ranked, isDecoded, revision, name),
+      ...{ ...known, traceId, outcome },
+      precedence: precedenceOf(outcome, isDecoded, revision, name),
     });
     // A place in quarantine is a subject of its own, in the hour of its file.
     if (chunk.ranges[line.range]?.keptIn !== undefined && outcome !== 'quarantined') {

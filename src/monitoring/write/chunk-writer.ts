@@ -41,8 +41,8 @@ export type WriteOutcome = WrittenTrace | { trace: 'refused'; reason: NamedError
 
 /** What MLflow has now. */
 export interface WrittenTrace {
-  /** `written`: by this chunk of the run, in this attempt or an earlier one. `missing`: a person has deleted it. */
-  trace: 'written' | 'alreadyThere' | 'missing';
+  /** `traced`: written by this chunk of the run, in this attempt or an earlier one. `missing`: a person has deleted it. */
+  trace: 'traced' | 'alreadyThere' | 'missing';
   /** The trace as it was before, if it existed. */
   stored?: StoredTrace | undefined;
   /** Another chunk of this run has the same line, and counts what the run has written for it. */
@@ -59,7 +59,7 @@ const NOTHING = { assessments: [], written: new Set<string>() };
 
 const asWritten = (assessments: readonly NewAssessment[]): WrittenTrace => ({
   ...NOTHING,
-  trace: 'written',
+  trace: 'traced',
   isOfOtherChunk: false,
   assessments,
   written: new Set(assessments.map(({ assessmentId }) => assessmentId)),
@@ -143,9 +143,9 @@ export class ChunkWriter {
       const state = this.#found(stored);
       const assessments = item.assessments.filter((one) => isStored(one, stored));
       const news = assessments.filter((one) => !isStored(one, before));
-      if (state.trace !== 'written' && news.length === 0) return [];
+      if (state.trace !== 'traced' && news.length === 0) return [];
       const written = new Set(news.map(({ assessmentId }) => assessmentId));
-      const isNew = state.trace === 'written' && before === undefined;
+      const isNew = state.trace === 'traced' && before === undefined;
       const outcome = { ...state, stored: isNew ? undefined : (before ?? stored), assessments, written };
       return [[{ ...item, assessments }, outcome]];
     });
@@ -249,7 +249,7 @@ export class ChunkWriter {
     if (stored === undefined) return { ...NOTHING, trace: 'missing', isOfOtherChunk: false };
     const isOfRun = stored.info?.run === this.#request.run;
     const isOfOtherChunk = this.#sent.countedBy(stored.traceId) === 'another';
-    return { ...NOTHING, trace: isOfRun && !isOfOtherChunk ? 'written' : 'alreadyThere', stored, isOfOtherChunk };
+    return { ...NOTHING, trace: isOfRun && !isOfOtherChunk ? 'traced' : 'alreadyThere', stored, isOfOtherChunk };
   }
 
   /**
@@ -262,7 +262,7 @@ export class ChunkWriter {
       const { trace, stored, written } = outcome;
       const isLeft = stored !== undefined && this.#hasWritten(stored) && this.#sent.countedBy(traceId) === undefined;
       const isTaken = isLeft || (stored !== undefined && mended.has(traceId));
-      const isNew = trace === 'written' && stored === undefined;
+      const isNew = trace === 'traced' && stored === undefined;
       const before = isTaken ? stored.assessments.map(({ assessmentId }) => assessmentId) : [];
       if (isNew || isTaken || written.size > 0) await this.#sent.save(traceId, [...before, ...written]);
     });

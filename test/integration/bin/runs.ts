@@ -3,6 +3,8 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import processCommand from '../../../bin/commands/process.ts';
 import showCommand from '../../../bin/commands/show.ts';
+import type { RunFiles } from '../../../bin/commands/show-lines.ts';
+import type { LineStory } from '../../../src/ledger/what-became.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
 import { expectPublished } from '../../helpers/published-json.ts';
 import { startCli } from '../../helpers/replay.ts';
@@ -45,6 +47,47 @@ describe('show --follow', () => {
     const { error } = await run(showCommand(), `${processed.name.slice(0, -1)}x`);
     expect(error?.name).toBe('NoSuchRun');
     expect(error?.message).toContain(`Did you mean ${processed.name}?`);
+  });
+});
+
+describe('show of lines', () => {
+  test('lists what became of the lines of each file', async () => {
+    const { stdout } = await run(showCommand(), processed.name, '--files', '--json');
+    const [file, ...others] = (expectPublished('show', stdout) as RunFiles).files;
+    expect(others).toEqual([]);
+    expect(file).toEqual({
+      ...{ key: PROCESSED_KEY, lines: 6, lost: 0 },
+      ...{ outcomes: { traced: 5, quarantined: 1 }, reasons: { NotJson: 1 } },
+    });
+    const page = await run(showCommand(), processed.name, '--files');
+    expect(page.stdout).toMatch(
+      /^file +lines +traced +quarantined +lost +why\n.*processed\.jsonl +6 +5 +1 +0 +NotJson 1$/m,
+    );
+  });
+
+  test('says what became of one line, in a run and in all', async () => {
+    const bad = await run(showCommand(), processed.name, '--line', `${PROCESSED_KEY}:6`);
+    expect(bad.stdout).toContain('outcome: quarantined (NotJson)');
+    expect(bad.stdout).toContain(`retry ${processed.name} --what quarantined`);
+    const good = await run(showCommand(), processed.name, '--line', `${PROCESSED_KEY}:1`, '--json');
+    const story = expectPublished('show', good.stdout) as LineStory;
+    expect(story).toMatchObject({ outcome: 'traced', run: processed.name, evaluated: true });
+    expect(story.scorers).toContainEqual(expect.objectContaining({ scorer: 'safety', state: 'given', value: 'yes' }));
+    const { stdout } = await run(showCommand(), '--trace', story.traceId ?? '');
+    expect(stdout).toMatch(/^outcome: traced$/m);
+    expect(stdout).toMatch(/^safety +given +yes$/m);
+  });
+
+  test.each([
+    ['a line that is not in the file', [`--line`, `${PROCESSED_KEY}:7`], 'NoSuchLine'],
+    ['no number', ['--line', PROCESSED_KEY], 'NoSuchLine'],
+    ['a trace that is not there', ['--trace', 'tr-0'], 'NoSuchLine'],
+  ])('refuses %s', async (_, args, name) => {
+    expect((await run(showCommand(), processed.name, ...args)).error?.name).toBe(name);
+  });
+
+  test('needs a run or a trace', async () => {
+    expect((await run(showCommand())).error?.name).toBe('NoSuchRun');
   });
 });
 

@@ -1,0 +1,116 @@
+/** What `show` says of lines: how many of each capture file became what, and what became of one. */
+import { capturePathOf } from '../../src/captures/files/capture-path.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
+import { many, whole } from '../../src/core/text/figure-text.ts';
+import { namedCounts } from '../../src/core/text/terminal-text.ts';
+import { sum } from '../../src/core/values/sum.ts';
+import { dayOf } from '../../src/ledger/files.ts';
+import {
+  DAYS_SEARCHED,
+  type LineName,
+  type LineStory,
+  OUTCOMES,
+  type Outcome,
+  storyOfLine,
+} from '../../src/ledger/what-became.ts';
+import { hourOf } from '../../src/quality/tally.ts';
+import { notice, print } from '../cli/output.ts';
+import { block, exact, facts, type Page, table } from '../cli/page.ts';
+import { commandText } from '../cli/run-text.ts';
+import type { DeployedStack } from '../cli/stack.ts';
+import { type FileReport, readRunFiles, rowsOfRun } from '../operate/run-lines.ts';
+import { type FoundRun, statusOfRun } from '../operate/run-report.ts';
+
+/** What `--json` prints with `--files`. */
+export interface RunFiles {
+  run: string;
+  files: FileReport[];
+}
+
+const workOf = ({ storage, outputs: { workBucket } }: DeployedStack) => ({ storage, workBucket });
+
+/** Prints how many lines of each capture file of a run became what. @throws PermanentError `RunUnknown` */
+export async function showFiles(stack: DeployedStack, found: FoundRun, json: boolean | undefined): Promise<void> {
+  const files = await readRunFiles(workOf(stack), found);
+  if (statusOfRun(found.status) === 'running' && found.executionArn !== undefined) {
+    notice('The run has not ended: lines without an outcome count as lost so far.');
+  }
+  print<RunFiles>({ run: found.name, files }, json, filesPage(files), stack.about);
+}
+
+function filesPage(files: readonly FileReport[]): Page {
+  const isThere = (outcome: Outcome): boolean => files.some(({ outcomes }) => outcomes[outcome]);
+  const shown = (Object.keys(OUTCOMES) as Outcome[]).filter(isThere);
+  const rows = files.map(({ key, lines, outcomes, reasons, lost, error }) => [
+    ...[key, whole(lines), ...shown.map((outcome) => whole(outcomes[outcome] ?? 0)), whole(lost)],
+    error ?? namedCounts(reasons),
+  ]);
+  return [
+    `${many(files.length, 'file')}, ${many(sum(files.map(({ lines }) => lines)), 'line')}`,
+    table(rows, ['file', 'lines', ...shown.map((outcome) => OUTCOMES[outcome].says), 'lost', 'why']),
+  ];
+}
+
+// ----------------------------------------------------------------------------------------------------------- one line
+
+const LINE = /^(?<key>.+):(?<line>\d{1,10})$/s;
+
+/** Reads a line as the commands print it, such as `…/11-33.jsonl:4`. @throws PermanentError `NoSuchLine` */
+export function lineName(text: string): LineName {
+  const { key, line } = LINE.exec(text)?.groups ?? {};
+  if (key !== undefined) return { key, line: Number(line) };
+  throw new PermanentError('NoSuchLine', 'That is no line', { got: text, expected: 'KEY:NUMBER' });
+}
+
+const DAY_MS = 86_400_000;
+
+/** Prints what became of a line in a run, or, without one, in all. @throws PermanentError `NoSuchLine` */
+export async function showStory(stack: DeployedStack, name: LineName, json: boolean | undefined, found?: FoundRun) {
+  const newestMs = 'key' in name ? capturePathOf(name.key).hourMs : undefined;
+  const query = found === undefined ? {} : rowsOfRun(found, newestMs);
+  const first = found === undefined ? dayOf(hourOf(Date.now() - DAYS_SEARCHED * DAY_MS)) : undefined;
+  const story = await storyOfLine(workOf(stack), name, query, first);
+  if (story === undefined) {
+    const got = 'key' in name ? `${name.key}:${name.line}` : name.traceId;
+    const expected = found
+      ? `a line that ${found.name} has met`
+      : `a trace of the last ${DAYS_SEARCHED} days, or its run`;
+    throw new PermanentError('NoSuchLine', 'No row is about the line', { got, expected });
+  }
+  print<LineStory>(story, json, storyPage(story, stack.flag), stack.about);
+}
+
+const STATES = {
+  given: 'given',
+  found: 'there before',
+  failed: 'failed',
+  held: 'held',
+  none: 'none',
+} as const;
+
+function storyPage({ scorers, ...story }: LineStory, stack: string | undefined): Page {
+  const { key, line, traceId, outcome, reason, run, runs, evaluated } = story;
+  const has = (wanted: keyof typeof STATES): boolean => scorers.some(({ state }) => state === wanted);
+  const what = has('failed') ? 'failed' : has('held') ? 'held' : undefined;
+  const retried = reason === undefined ? what : 'quarantined';
+  return [
+    ...facts({
+      line: `${key}:${line}`,
+      trace: traceId,
+      outcome: `${OUTCOMES[outcome].says}${reason === undefined ? '' : ` (${reason})`}`,
+      run,
+      'other runs': runs.length > 1 && runs.filter((one) => one !== run).join(', '),
+      evaluated: evaluated ? undefined : 'no',
+    }),
+    block(
+      table(
+        scorers.map((one) => [one.scorer, STATES[one.state], one.value ?? one.reason ?? '']),
+        ['scorer', 'verdict', 'value, or why none'],
+      ),
+    ),
+    block(
+      retried && exact(`Next: ${commandText(['retry', run, '--what', retried], stack)}`),
+      traceId && !reason && outcome !== 'missing' && exact(`Next: ${commandText(['open', traceId], stack)}`),
+    ),
+  ];
+}

@@ -1,0 +1,222 @@
+/**
+ * What became of captured lines. Of a run, by the rows of that run alone: no other run changes it. Of the endpoint, by all rows about a line, of
+ * which the one with the highest precedence counts.
+ */
+import type { Work } from '../core/aws/storage.ts';
+import type { LogCounts } from '../core/contract/receipts.ts';
+import { addCounts, noCounts } from '../core/values/counts.ts';
+import { type LedgerFile, listFiles, readListed } from './files.ts';
+import { inForce } from './precedence.ts';
+import type { Row, Table } from './tables.ts';
+
+interface OutcomeOfLine {
+  /** Its terms of the first equation. */
+  terms: readonly (keyof LogCounts)[];
+  /** As a person reads it. */
+  says: string;
+}
+
+/** What may become of a line, as its row has it. */
+export const OUTCOMES = {
+  traced: { terms: ['lines', 'traced', 'written'], says: 'traced' },
+  alreadyThere: { terms: ['lines', 'traced', 'alreadyThere'], says: 'already there' },
+  /** A person has deleted its trace. */
+  missing: { terms: ['lines', 'traced', 'alreadyThere'], says: 'trace deleted' },
+  duplicate: { terms: ['lines', 'traced', 'duplicateLine'], says: 'duplicate' },
+  quarantined: { terms: ['lines', 'quarantined'], says: 'quarantined' },
+  /** Its trace could not be built, or MLflow refused it. Identical lines share this outcome. */
+  refused: { terms: ['lines', 'quarantined'], says: 'refused' },
+  outsideWindow: { terms: ['lines', 'outsideWindow'], says: 'outside the window' },
+} as const satisfies Record<string, OutcomeOfLine>;
+
+export type Outcome = keyof typeof OUTCOMES;
+
+/** The columns that the folds read. */
+const PLACE = [
+  'precedence',
+  'attempt',
+  'run',
+  'traceId',
+  'bucket',
+  'key',
+  'line',
+  'start',
+  'outcome',
+  'reason',
+] as const;
+const LINE = [...PLACE, 'hour', 'evaluated', 'judgeable', 'notJudged', 'reasons'] as const;
+const VERDICT = ['precedence', 'attempt', 'run', 'traceId', 'scorer', 'state', 'value', 'errorCode', 'found'] as const;
+
+/** Which rows are read. */
+export interface RowQuery {
+  /** Absent: of all runs. */
+  run?: string | undefined;
+  /** Files that were last changed before have none of them, epoch milliseconds. */
+  sinceMs?: number;
+  /** The last day that they may be of, such as `2026-11-20`. */
+  lastDay?: string | undefined;
+}
+
+/** The clocks of S3 and of Step Functions may differ by this much. */
+const CLOCKS_MS = 5 * 60_000;
+
+/** Lists the files that may have rows, those of the newest day first. */
+async function filesFor(
+  work: Work,
+  table: Table,
+  { sinceMs = 0, lastDay }: RowQuery,
+  first = '',
+): Promise<LedgerFile[]> {
+  const files = await Array.fromAsync(listFiles(work, table, first, lastDay));
+  return files.filter(({ lastModifiedMs }) => lastModifiedMs >= sinceMs - CLOCKS_MS).toReversed();
+}
+
+// ------------------------------------------------------------------------------------------------ the files of a run
+
+/** What became of the lines of a capture file. */
+export interface FileOutcomes {
+  lines: number;
+  /** By outcome, without those of 0. */
+  outcomes: Partial<Record<Outcome, number>>;
+  /** Of lines in quarantine. */
+  reasons: Record<string, number>;
+}
+
+/** Folds the rows of a run to what became of its files, by their places such as `bucket/key`. */
+export async function filesOfRun(work: Work, query: RowQuery & { run: string }): Promise<Map<string, FileOutcomes>> {
+  const files = new Map<string, Map<number, Row<'captures'>>>();
+  for await (const rows of readListed(work, 'captures', await filesFor(work, 'captures', query), PLACE)) {
+    for (const { run, bucket, key, start = 0, attempt = 0, outcome, reason } of rows) {
+      // A place in quarantine has a row of its own.
+      if (run !== query.run || outcome === 'retried') continue;
+      const lines = files.get(`${bucket}/${key}`) ?? new Map<number, Row<'captures'>>();
+      files.set(`${bucket}/${key}`, lines);
+      if (attempt >= (lines.get(start)?.attempt ?? 0)) lines.set(start, { attempt, outcome, reason });
+    }
+  }
+  return new Map([...files].map(([place, lines]) => [place, outcomesOf(lines.values())]));
+}
+
+function outcomesOf(rows: Iterable<Row<'captures'>>): FileOutcomes {
+  const [outcomes, reasons]: Record<string, number>[] = [noCounts(), noCounts()] as const;
+  let lines = 0;
+  for (const { outcome = '', reason } of rows) {
+    lines += 1;
+    addCounts(outcomes, { [outcome]: 1 });
+    if (reason !== undefined) addCounts(reasons, { [reason]: 1 });
+  }
+  return { lines, outcomes, reasons };
+}
+
+// ----------------------------------------------------------------------------------------------------------- one line
+
+/** A line: its place, or the id of its trace. */
+export type LineName = { key: string; line: number } | { traceId: string };
+
+/** What a scorer did for a line. */
+interface ScorerState {
+  scorer: string;
+  /** `found`: the verdict was there before the run. `none`: there is no verdict, and no error. */
+  state: 'given' | 'found' | 'failed' | 'held' | 'none';
+  value?: string | undefined;
+  /** Why there is no verdict. Absent if the run that counts does not say it. */
+  reason?: string | undefined;
+}
+
+export interface LineStory {
+  key: string;
+  line: number;
+  traceId?: string | undefined;
+  outcome: Outcome;
+  /** Of a line in quarantine. */
+  reason?: string | undefined;
+  /** The run whose row counts, and all that met the line. */
+  run: string;
+  runs: string[];
+  /** `false`: no run that was asked about has evaluated its trace. */
+  evaluated: boolean;
+  scorers: ScorerState[];
+}
+
+/** Days that are searched for a trace of which neither the run nor the file is known. */
+export const DAYS_SEARCHED = 31;
+
+/** Tells what became of a line. @returns `undefined` if no row that was asked for is about it */
+export async function storyOfLine(
+  work: Work,
+  name: LineName,
+  query: RowQuery,
+  first?: string,
+): Promise<LineStory | undefined> {
+  const isOf = (row: Row<'captures'>): boolean =>
+    (query.run === undefined || row.run === query.run) &&
+    row.outcome !== 'retried' &&
+    ('traceId' in name ? row.traceId === name.traceId : row.key === name.key && row.line === name.line);
+  const files = await filesFor(work, 'captures', query, first);
+  for (const [day, ofDay] of Map.groupBy(files, (file) => file.day)) {
+    const captures = await chosen(work, 'captures', ofDay, LINE, isOf);
+    const [{ traceId } = {}] = captures;
+    if (captures.length === 0) continue;
+    const ofVerdicts = traceId === undefined ? [] : await filesFor(work, 'verdicts', { ...query, lastDay: day }, day);
+    const isAbout = (row: Row<'verdicts'>) => row.traceId === traceId && (query.run ?? row.run) === row.run;
+    return foldLine(
+      query.run === undefined ? captures : lastAttempts(captures),
+      await chosen(work, 'verdicts', ofVerdicts, VERDICT, isAbout),
+    );
+  }
+  return undefined;
+}
+
+async function chosen<T extends Table>(
+  work: Work,
+  table: T,
+  files: readonly LedgerFile[],
+  columns: readonly (keyof Row<T> & string)[],
+  isWanted: (row: Row<T>) => boolean,
+): Promise<Row<T>[]> {
+  const found: Row<T>[] = [];
+  for await (const rows of readListed(work, table, files, columns)) found.push(...rows.filter(isWanted));
+  return found;
+}
+
+/** Returns the rows of the last attempt at each place: what a run says of it. */
+function lastAttempts(rows: readonly Row<'captures'>[]): Row<'captures'>[] {
+  const last = new Map<string, Row<'captures'>>();
+  for (const row of rows) {
+    const place = `${row.key} ${row.start}`;
+    if ((row.attempt ?? 0) >= (last.get(place)?.attempt ?? 0)) last.set(place, row);
+  }
+  return [...last.values()];
+}
+
+/** Folds the rows about one line: those of a run, or of all. @param captures one at least */
+export function foldLine(captures: readonly Row<'captures'>[], verdicts: readonly Row<'verdicts'>[]): LineStory {
+  const [row = {}] = inForce(captures, () => '').values();
+  const [last] = inForce(
+    captures.filter(({ evaluated }) => evaluated),
+    () => '',
+  ).values();
+  const given = inForce(verdicts, ({ scorer }) => scorer ?? '');
+  const why = new Map((last?.notJudged ?? []).map((scorer, at) => [scorer, last?.reasons?.[at]]));
+  const names = new Set([...given.keys(), ...why.keys(), ...(last?.judgeable ?? [])]);
+  return {
+    key: row.key ?? '',
+    line: row.line ?? 0,
+    traceId: row.traceId,
+    outcome: (row.outcome ?? 'missing') as Outcome,
+    reason: row.reason,
+    run: row.run ?? '',
+    runs: [...new Set(captures.map(({ run = '' }) => run))],
+    evaluated: last !== undefined || given.size > 0,
+    scorers: [...names].map((scorer): ScorerState => {
+      const { state, found, value, errorCode } = given.get(scorer) ?? {};
+      if (state === undefined) return { scorer, state: 'none', reason: why.get(scorer) ?? undefined };
+      return {
+        scorer,
+        state: (state === 'given' && found ? 'found' : state) as ScorerState['state'],
+        value,
+        reason: errorCode,
+      };
+    }),
+  };
+}
