@@ -54,7 +54,7 @@ export interface JsonOutputs {
   replay: ReplayOutput | DryRunOutput;
   retry: About & RunsFollowed;
   runs: About & RunsOutput;
-  /** With `--out` or `--reason` the quarantined lines; with `--files`, `--line` or `--trace` what became of lines. */
+  /** With `--out` what was written; with `--files`, `--line` or `--trace` what became of lines. */
   show: About & (RunsFollowed | Quarantined | RunFiles | LineStory);
   sql: About & SqlResult;
   status: StatusOutput;

@@ -80,19 +80,10 @@ export async function showStory(stack: DeployedStack, name: LineName, json: bool
   print<LineStory>(story, json, storyPage(story, stack.flag), stack.about);
 }
 
-const STATES = {
-  given: 'given',
-  found: 'there before',
-  failed: 'failed',
-  held: 'held',
-  none: 'none',
-} as const;
-
 function storyPage({ scorers, ...story }: LineStory, stack: string | undefined): Page {
   const { key, line, traceId, outcome, reason, run, runs, evaluated } = story;
-  const has = (wanted: keyof typeof STATES): boolean => scorers.some(({ state }) => state === wanted);
-  const what = has('failed') ? 'failed' : has('held') ? 'held' : undefined;
-  const retried = reason === undefined ? what : 'quarantined';
+  const undone = ['failed', 'held'].find((wanted) => scorers.some(({ state }) => state === wanted));
+  const retried = reason === undefined ? undone : 'quarantined';
   return [
     ...facts({
       line: `${key}:${line}`,
@@ -104,7 +95,7 @@ function storyPage({ scorers, ...story }: LineStory, stack: string | undefined):
     }),
     block(
       table(
-        scorers.map((one) => [one.scorer, STATES[one.state], one.value ?? one.reason ?? '']),
+        scorers.map((one) => [one.scorer, one.state, one.value ?? one.reason ?? '']),
         ['scorer', 'verdict', 'value, or why none'],
       ),
     ),

@@ -9,14 +9,7 @@ import { type LedgerFile, listFiles, readListed } from './files.ts';
 import { inForce } from './precedence.ts';
 import type { Row, Table } from './tables.ts';
 
-interface OutcomeOfLine {
-  /** Its terms of the first equation. */
-  terms: readonly (keyof LogCounts)[];
-  /** As a person reads it. */
-  says: string;
-}
-
-/** What may become of a line, as its row has it. */
+/** What may become of a line, as its row has it: its terms of the first equation, and what a person reads. */
 export const OUTCOMES = {
   traced: { terms: ['lines', 'traced', 'written'], says: 'traced' },
   alreadyThere: { terms: ['lines', 'traced', 'alreadyThere'], says: 'already there' },
@@ -27,7 +20,7 @@ export const OUTCOMES = {
   /** Its trace could not be built, or MLflow refused it. Identical lines share this outcome. */
   refused: { terms: ['lines', 'quarantined'], says: 'refused' },
   outsideWindow: { terms: ['lines', 'outsideWindow'], says: 'outside the window' },
-} as const satisfies Record<string, OutcomeOfLine>;
+} as const satisfies Record<string, { terms: readonly (keyof LogCounts)[]; says: string }>;
 
 export type Outcome = keyof typeof OUTCOMES;
 
@@ -116,8 +109,8 @@ export type LineName = { key: string; line: number } | { traceId: string };
 /** What a scorer did for a line. */
 interface ScorerState {
   scorer: string;
-  /** `found`: the verdict was there before the run. `none`: there is no verdict, and no error. */
-  state: 'given' | 'found' | 'failed' | 'held' | 'none';
+  /** That of its row. `there before`: the run has found the verdict. `none`: there is neither a verdict nor an error. */
+  state: string;
   value?: string | undefined;
   /** Why there is no verdict. Absent if the run that counts does not say it. */
   reason?: string | undefined;
@@ -155,14 +148,11 @@ export async function storyOfLine(
   const files = await filesFor(work, 'captures', query, first);
   for (const [day, ofDay] of Map.groupBy(files, (file) => file.day)) {
     const captures = await chosen(work, 'captures', ofDay, LINE, isOf);
-    const [{ traceId } = {}] = captures;
+    const traceId = captures.find((row) => row.traceId)?.traceId;
     if (captures.length === 0) continue;
     const ofVerdicts = traceId === undefined ? [] : await filesFor(work, 'verdicts', { ...query, lastDay: day }, day);
     const isAbout = (row: Row<'verdicts'>) => row.traceId === traceId && (query.run ?? row.run) === row.run;
-    return foldLine(
-      query.run === undefined ? captures : lastAttempts(captures),
-      await chosen(work, 'verdicts', ofVerdicts, VERDICT, isAbout),
-    );
+    return foldLine(captures, await chosen(work, 'verdicts', ofVerdicts, VERDICT, isAbout));
   }
   return undefined;
 }
@@ -179,23 +169,18 @@ async function chosen<T extends Table>(
   return found;
 }
 
-/** Returns the rows of the last attempt at each place: what a run says of it. */
-function lastAttempts(rows: readonly Row<'captures'>[]): Row<'captures'>[] {
-  const last = new Map<string, Row<'captures'>>();
-  for (const row of rows) {
-    const place = `${row.key} ${row.start}`;
-    if ((row.attempt ?? 0) >= (last.get(place)?.attempt ?? 0)) last.set(place, row);
+/** Folds the rows about one line: those of a run, or of all. @param all one at least */
+function foldLine(all: readonly Row<'captures'>[], verdicts: readonly Row<'verdicts'>[]): LineStory {
+  // What a run says of a place is what its last attempt says.
+  const events = new Map<string, Row<'captures'>>();
+  for (const row of all.toSorted((a, b) => (a.attempt ?? 0) - (b.attempt ?? 0))) {
+    events.set(`${row.run} ${row.key} ${row.start}`, row);
   }
-  return [...last.values()];
-}
-
-/** Folds the rows about one line: those of a run, or of all. @param captures one at least */
-export function foldLine(captures: readonly Row<'captures'>[], verdicts: readonly Row<'verdicts'>[]): LineStory {
+  const captures = [...events.values()];
+  const runs = [...new Set(captures.map(({ run = '' }) => run))];
   const [row = {}] = inForce(captures, () => '').values();
-  const [last] = inForce(
-    captures.filter(({ evaluated }) => evaluated),
-    () => '',
-  ).values();
+  const evaluations = captures.filter(({ evaluated }) => evaluated);
+  const [last] = inForce(evaluations, () => '').values();
   const given = inForce(verdicts, ({ scorer }) => scorer ?? '');
   const why = new Map((last?.notJudged ?? []).map((scorer, at) => [scorer, last?.reasons?.[at]]));
   const names = new Set([...given.keys(), ...why.keys(), ...(last?.judgeable ?? [])]);
@@ -206,16 +191,15 @@ export function foldLine(captures: readonly Row<'captures'>[], verdicts: readonl
     outcome: (row.outcome ?? 'missing') as Outcome,
     reason: row.reason,
     run: row.run ?? '',
-    runs: [...new Set(captures.map(({ run = '' }) => run))],
+    runs,
     evaluated: last !== undefined || given.size > 0,
-    scorers: [...names].map((scorer): ScorerState => {
-      const { state, found, value, errorCode } = given.get(scorer) ?? {};
-      if (state === undefined) return { scorer, state: 'none', reason: why.get(scorer) ?? undefined };
+    scorers: [...names].map((scorer) => {
+      const { state = 'none', found, value, errorCode } = given.get(scorer) ?? {};
       return {
         scorer,
-        state: (state === 'given' && found ? 'found' : state) as ScorerState['state'],
+        state: found && runs.length === 1 ? 'there before' : state,
         value,
-        reason: errorCode,
+        reason: errorCode ?? why.get(scorer),
       };
     }),
   };

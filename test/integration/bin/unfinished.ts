@@ -88,15 +88,15 @@ describe('show --out', () => {
     const out = join(folder, 'lines.jsonl');
     const { stdout, code } = await run(showCommand(), processed.name, '--out', out);
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^reason +lines +first +why$/m);
-    expect(stdout).toMatch(/^NotJson +1 +.*processed\.jsonl:6 +the line is cut off/m);
+    expect(stdout).toContain(`1 line written to ${out}.`);
     expect(readFileSync(out, 'utf8')).toBe(`${PROCESSED_LINES.at(-1)}\n`);
     const again = await run(showCommand(), processed.name, '--out', out);
     expect(again.error?.name).toBe('FileExists');
   });
 
   test('names the reasons that there are, for one that there is not', async () => {
-    const { error } = await run(showCommand(), processed.name, '--reason', 'NotJsn');
+    const out = join(folder, 'other.jsonl');
+    const { error } = await run(showCommand(), processed.name, '--out', out, '--reason', 'NotJsn');
     expect(error).toMatchObject({ name: 'UnknownName', message: expect.stringContaining('did you mean NotJson?') });
   });
 });

@@ -63,7 +63,7 @@ test('each run says what it did for a scorer, and the endpoint what counts', asy
   await rig.evaluate(rig.request('three'));
   expect(await scorerOf({ run: 'one' })).toMatchObject({ state: 'held' });
   expect(await scorerOf({ run: 'two' })).toMatchObject({ state: 'given', value: 'yes' });
-  expect(await scorerOf({ run: 'three' })).toMatchObject({ state: 'found', value: 'yes' });
+  expect(await scorerOf({ run: 'three' })).toMatchObject({ state: 'there before', value: 'yes' });
   expect(await story({ traceId: TRACE })).toMatchObject({ runs: expect.arrayContaining(['one', 'two', 'three']) });
   expect(await scorerOf()).toMatchObject({ value: 'yes' });
 });
