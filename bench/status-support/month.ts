@@ -10,7 +10,7 @@ import { forEachConcurrently } from '../../src/core/process/concurrency.ts';
 import { Random } from '../../src/core/values/random.ts';
 import { appendRows, writeFile } from '../../src/ledger/files.ts';
 import { precedenceOf } from '../../src/ledger/precedence.ts';
-import { type LedgerRows, type Row, TABLE_NAMES } from '../../src/ledger/tables.ts';
+import { type LedgerRows, noRows, type Row, TABLE_NAMES } from '../../src/ledger/tables.ts';
 import { writeSum } from '../../src/quality/day-sums.ts';
 import { foldRows } from '../../src/quality/fold.ts';
 import { hourOf } from '../../src/quality/tally.ts';
@@ -39,7 +39,7 @@ const hex = (random: Random): string =>
 
 /** Returns the rows of a run: its captures, each with a verdict of each scorer. */
 function runRows(random: Random, ms: number, captures = CAPTURES, scorers = SCORERS): LedgerRows {
-  const rows: LedgerRows = { captures: [], verdicts: [], inferences: [], 'ids/inferences': [] };
+  const rows = noRows();
   const run = `files-${ms}`;
   for (let line = 0; line < captures * VARIANTS.length; line += 1) {
     const event: Row<'captures'> = {
@@ -92,7 +92,7 @@ async function writeMerged(work: Work, startMs: number, runs: number, random: Ra
 
 function mergedRows(random: Random, ms: number, runs: number): LedgerRows {
   const all = Array.from({ length: runs }, (_, n) => runRows(random, ms + n));
-  const rows: LedgerRows = { captures: [], verdicts: [], inferences: [], 'ids/inferences': [] };
+  const rows = noRows();
   for (const table of TABLE_NAMES) rows[table] = all.flatMap((one): Row<typeof table>[] => one[table]) as never;
   return rows;
 }

@@ -108,6 +108,13 @@ export const TABLES = {
     usd: 'number',
     assessmentId: 'text',
   },
+  /** A row per trace with a user or a session, as they stand in the trace. They are kept for `KEPT_DAYS.people`. */
+  'ids/people': {
+    ...EVENT,
+    time: 'time',
+    userId: 'text',
+    sessionId: 'text',
+  },
   /**
    * The id that a label names for a prediction, and the columns of `groups`. They are kept as long as `GROUND_TRUTH.days` says. They are
    * written after `inferences`: a reader that finds an id finds its prediction.
@@ -165,7 +172,13 @@ export const eventIn = (row: EventColumns): EventColumns =>
 /** Rows of each table. */
 export type LedgerRows = { [T in Table]: Row<T>[] };
 
-export const noRows = (): LedgerRows => ({ captures: [], verdicts: [], inferences: [], 'ids/inferences': [] });
+export const noRows = (): LedgerRows => ({
+  captures: [],
+  verdicts: [],
+  inferences: [],
+  'ids/people': [],
+  'ids/inferences': [],
+});
 
 /** Returns the name of a column as files and SQL have it. */
 export const columnName = (column: string): string => column.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);

@@ -68,7 +68,8 @@ describe('the work bucket', () => {
       const own = rules.filter(({ Prefix = '-' }) => key.startsWith(Prefix));
       return Math.min(...own.map(({ ExpirationInDays }) => ExpirationInDays));
     };
-    expect([daysOf('ids/inferences'), daysOf('inferences')]).toEqual([days, 731]);
+    const kept = ['ids/inferences', 'ids/people', 'inferences'].map(daysOf);
+    expect(kept).toEqual([days, 90, 731]);
   });
 
   it('sends no events, so that nothing in it can start the pipeline', () => {

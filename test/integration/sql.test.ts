@@ -20,7 +20,7 @@ import { packagePath } from '../../src/core/process/package-folder.ts';
 import { appendRows } from '../../src/ledger/files.ts';
 import { precedenceOf, type Ranked } from '../../src/ledger/precedence.ts';
 import { sqlViews } from '../../src/ledger/sql.ts';
-import type { LedgerRows, Row } from '../../src/ledger/tables.ts';
+import { type LedgerRows, noRows, type Row } from '../../src/ledger/tables.ts';
 import { cellsOf, sumOfCells } from '../../src/quality/counts-store.ts';
 import { foldRows } from '../../src/quality/fold.ts';
 import { awsChecksEnvironment } from '../helpers/check-environments.ts';
@@ -40,7 +40,7 @@ function pick<T>(of: readonly T[]): T {
 
 /** Returns rows of 60 lines by six runs each, with repeated attempts, replays, and lines in quarantine that a retry settles or does not. */
 function manyRows(): LedgerRows {
-  const rows: LedgerRows = { captures: [], verdicts: [], inferences: [], 'ids/inferences': [] };
+  const rows = noRows();
   for (let at = 0; at < 360; at += 1) {
     const [line, run] = [at % 60, `r${Math.floor(at / 60)}`];
     const isQuarantine = line % 6 === 0;
@@ -61,6 +61,8 @@ function manyRows(): LedgerRows {
       rows.captures.push({ ...capture, attempt });
       if (isQuarantine) continue;
       const [precedence, index] = [capture.precedence, pick([0, 1])];
+      const caller = { userId: line % 4 === 0 ? 'jane-7' : 'joe', sessionId: `s-${line % 8}` };
+      rows['ids/people'].push({ ...event, ...caller, attempt, precedence });
       rows.inferences.push({ ...event, attempt, index, value: pick(['a', 'b']), isCounted: true, precedence });
       for (const [scorer, values] of Object.entries(SCORERS)) {
         const is = pick(STATES);
@@ -106,10 +108,15 @@ function foldedAnswers() {
     const isAsked = cell.captures === 1 && hour.startsWith('2026-11-20');
     return isAsked ? judgeable.map(([scorer]) => [name, variant, cell.outputTokens, scorer]) : [];
   });
+  const ofJane = by('traceId').flatMap(({ name, cell, variant, hour = '' }) => {
+    const line = Number(name.slice('tr-'.length));
+    const isAsked = cell.captures === 1 && hour.startsWith('2026-11-20') && line % 4 === 0;
+    return isAsked ? [[`s-${line % 8}`, name, variant, cell.outputTokens]] : [];
+  });
   const quarantine = by('key').flatMap(({ name, cell }) =>
     Object.entries(cell.quarantined ?? {}).map(([reason, lines]) => [reason, name, lines]),
   );
-  return [safety, costs, sorted(refusals), sorted(day), sorted(quarantine)];
+  return [safety, costs, sorted(refusals), sorted(day), sorted(ofJane), sorted(quarantine)];
 }
 
 const NAMES = { sqlDatabase: sqlDatabaseName('test'), sqlWorkGroup: resourceNames('test').sqlWorkGroup };

@@ -79,11 +79,19 @@ function traceOf(capture: Capture, raw: RawLine, options: TraceOptions): TraceRe
     requestPreview: requestPreview(capture),
     responsePreview: responsePreview(capture),
     tags: tagsOf(capture, raw, options),
-    ...(capture.sessionId === undefined ? {} : { sessionId: fitted(capture.sessionId) }),
-    ...(capture.userId === undefined ? {} : { userId: fitted(capture.userId) }),
+    ...callerOf(capture),
     ...tokenUsageOf(capture),
     ...(capture.model === undefined ? {} : { model: fitted(capture.model) }),
     spans: [root, ...inferenceSpans(capture, root, traceId, storer)],
+  };
+}
+
+/** Returns the ids of the caller as the trace has them. What a replay sends again of one conversation is a session. */
+export function callerOf({ userId, sessionId: own, exchange }: Capture): Pick<TraceRecord, 'userId' | 'sessionId'> {
+  const sessionId = own ?? exchange?.conversationId;
+  return {
+    ...(sessionId === undefined ? {} : { sessionId: fitted(sessionId) }),
+    ...(userId === undefined ? {} : { userId: fitted(userId) }),
   };
 }
 

@@ -5,7 +5,7 @@
  */
 import type { Capture, ExchangeFacts } from '../types.ts';
 import { REPLAY_TAG, traceIdOf } from './ids.ts';
-import { cleanText, cut, fittedTags, MAX_METADATA_CHARS } from './text.ts';
+import { cleanText, fittedTags } from './text.ts';
 import type { TraceRecord } from './types.ts';
 
 /** Returns the id of the trace: a captured request that is sent twice has two. */
@@ -50,7 +50,6 @@ export function exchangeTrace(trace: TraceRecord, { exchange }: Capture): TraceR
     ...trace,
     ...(exchange.mlflowRun === undefined ? {} : { sourceRun: exchange.mlflowRun }),
     clientRequestId: trace.clientRequestId ?? exchange.requestId,
-    sessionId: trace.sessionId ?? cut(cleanText(exchange.conversationId), MAX_METADATA_CHARS),
     tags: fittedTags({
       ...trace.tags,
       replay_run: exchange.run,

@@ -14,6 +14,8 @@ export const KEPT_DAYS = {
   batch: 7,
   /** Counts by hour outlive the runs: two years, to compare with the same season. A day takes some 100 kB. */
   counts: 731,
+  /** Users and sessions, by which `find` and `forget` find traces: as long as runs. */
+  people: 90,
   /** Receipts of forwarded files: without one, a file would be forwarded again. */
   forwards: 400,
   /** Results of queries: whoever asks copies what is worth more. */
@@ -30,12 +32,13 @@ export function keptText({ REDACT, CONTENT }: Pick<LambdaEnvironment, 'REDACT' |
   const masked = [...kinds, ...fields.map((name) => `field:${name}`), ...patterns.map(({ name }) => `pattern:${name}`)];
   const form = masked.length === 0 ? 'as captured' : `masked (${masked.join(', ')})`;
   const isPlain = masked.length === 0 && CONTENT !== 'none';
-  const { quarantine, replays, batch, counts } = KEPT_DAYS;
+  const { quarantine, replays, batch, counts, people } = KEPT_DAYS;
   const places = [
     'traces until you delete them',
     `${isPlain ? 'quarantine' : 'quarantine (places only)'} ${quarantine} days`,
     `replays and the judge's answers ${replays} days`,
     `batch requests ${CONTENT === 'none' ? 'until their run ends' : `${batch} days`}`,
+    `users and sessions ${people} days`,
     `labels and counts ${counts} days`,
   ];
   return `${CONTENT === 'none' ? 'without texts' : form}: ${places.join(', ')}`;

@@ -3,6 +3,7 @@
  * verdicts.
  */
 import { capturePathOf } from '../../captures/files/capture-path.ts';
+import { callerOf } from '../../captures/trace/build.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { EvaluateReceipt, JudgeSpend, LogReceipt } from '../../core/contract/receipts.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
@@ -214,7 +215,7 @@ class EvaluateChunk {
     const isKept = replay === undefined && !options.replay && (stored !== undefined || !this.#request.chunk.traced);
     const rows = isKept ? this.#predictions.add(capture, traceId, line.raw.place) : undefined;
     const facts = captureFacts(capture, { replay, rows });
-    const work = { ...line, pending, stored, facts, question };
+    const work = { ...line, pending, stored, facts, caller: callerOf(capture), question };
     if (isAbsent || stored !== undefined) return [work];
     this.#settleMissing(work);
     return [];

@@ -18,6 +18,7 @@ export interface PlannedWork extends ReadCapture {
   pending: PendingVerdicts;
   /** Absent if it must not be decoded, because it kills the function. */
   facts?: CaptureFacts;
+  caller?: LineOutcome['caller'];
   /** The question to the judge, in a repeated attempt. */
   question?: string | undefined;
   /** The trace in MLflow; absent if it is to be written. */
@@ -42,8 +43,9 @@ export function outcomeOf(
   { run }: Pick<ChunkRequest, 'run'>,
   areJudged: boolean,
 ): LineOutcome {
-  const { traceId, range, pending, facts, raw } = item.work;
-  const known = { range, place: raw.place, traceId, facts, revision, outcome: result.trace, beyond: pending.beyond };
+  const { traceId, range, pending, facts, caller, raw } = item.work;
+  const line = { range, place: raw.place, traceId, facts, caller };
+  const known = { ...line, revision, outcome: result.trace, beyond: pending.beyond };
   const scorers = scorersOf(item, result, run);
   if (result.trace === 'missing') return { ...known, scorers };
   const verdicts = lineVerdicts(item, result, run);

@@ -50,6 +50,8 @@ export interface LineOutcome {
   traceId?: string;
   /** Absent if the line was not decoded. */
   facts?: CaptureFacts | undefined;
+  /** The ids of the caller, if the capture has one. */
+  caller?: Pick<Row<'ids/people'>, 'userId' | 'sessionId'> | undefined;
   /** That of the trace's item; see `SentTraces.revisionOf`. */
   revision?: number;
   /** Absent if the run has no scorers, or has not come to it. */

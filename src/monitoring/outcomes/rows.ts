@@ -40,7 +40,7 @@ export function hourOfLine(line: Placed): string {
 export const variantOfLine = ({ place }: Pick<Placed, 'place'>): string =>
   nameOf(capturePathOf(place.key).variant ?? NO_VARIANT);
 
-/** Returns a row for each line and for each verdict. */
+/** Returns a row for each line, for each verdict, and for each trace with a user or a session. */
 export function rowsOf(
   request: ChunkRequest,
   { SAGEMAKER_ENDPOINT_NAME: endpoint }: Pick<LambdaEnvironment, 'SAGEMAKER_ENDPOINT_NAME'>,
@@ -49,7 +49,7 @@ export function rowsOf(
   const rows = noRows();
   const { chunk } = request;
   for (const line of lines) {
-    const { outcome, place, traceId, entry, facts, revision = 0, evaluation, verdicts = [] } = line;
+    const { outcome, place, traceId, entry, facts, caller, revision = 0, evaluation, verdicts = [] } = line;
     const { name, ...event } = eventOf(request, line);
     const isDecoded = facts !== undefined;
     const placed: Row<'captures'> = {
@@ -71,6 +71,11 @@ export function rowsOf(
       // One that others have replaced since is below theirs.
       const ranks = precedenceOf(verdict.state, isDecoded, isPast ? 0 : revision, ofScorer);
       rows.verdicts.push({ ...event, ...verdict, traceId, precedence: ranks });
+    }
+    const hasTrace = outcome === 'written' || outcome === 'alreadyThere';
+    if (hasTrace && (caller?.userId ?? caller?.sessionId) !== undefined) {
+      const precedence = precedenceOf(ranked, isDecoded, revision, name);
+      rows['ids/people'].push({ ...event, ...caller, traceId, precedence, time: timeOfLine(line) });
     }
   }
   return rows;

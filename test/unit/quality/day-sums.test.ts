@@ -2,7 +2,7 @@
 import { ledgerKeys } from '../../../src/core/contract/work-keys.ts';
 import { appendRows, listFiles } from '../../../src/ledger/files.ts';
 import { precedenceOf, type Ranked } from '../../../src/ledger/precedence.ts';
-import type { LedgerRows, Row } from '../../../src/ledger/tables.ts';
+import { type LedgerRows, noRows, type Row } from '../../../src/ledger/tables.ts';
 import { cellsOf, countedDays, readWindow, sumOfCells } from '../../../src/quality/counts-store.ts';
 import { mergeHourly, mergeLedger } from '../../../src/quality/merge-ledger.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
@@ -106,10 +106,9 @@ function rowsOf({
 const allRows = (lines: readonly Line[]): LedgerRows => {
   const all = lines.map(rowsOf);
   return {
+    ...noRows(),
     captures: all.flatMap(({ captures }) => captures),
     verdicts: all.flatMap(({ verdicts }) => verdicts),
-    inferences: [],
-    'ids/inferences': [],
   };
 };
 
@@ -137,7 +136,7 @@ test('a line in quarantine is its place until a retry settles it, and a deleted 
     reason: 'NotJson',
     precedence: precedenceOf('quarantined', false, 0, 'q'),
   };
-  const only = (captures: Row<'captures'>[]) => ({ captures, verdicts: [], inferences: [], 'ids/inferences': [] });
+  const only = (captures: Row<'captures'>[]) => ({ ...noRows(), captures });
   await appendRows(bucket.work, only([quarantined]));
   expect(await bucket.total()).toMatchObject({ captures: 0, quarantined: { NotJson: 1 } });
   const retried = { ...place, run: 'retry', outcome: 'retried', precedence: precedenceOf('retried', false, 0, 'r') };
