@@ -12,6 +12,7 @@ import type { CaptureOutput } from './commands/capture.ts';
 import type { ComparisonOutput } from './commands/compare.ts';
 import type { PlanOutput } from './commands/compare-plan.ts';
 import type { DatasetReport } from './commands/dataset.ts';
+import type { FindOutput } from './commands/find.ts';
 import type { ForwardReport } from './commands/forward.ts';
 import type { GroundTruthOutput } from './commands/ground-truth.ts';
 import type { JudgeReport } from './commands/judge-run.ts';
@@ -41,6 +42,7 @@ export interface JsonOutputs {
   doctor: Diagnosis;
   /** Of every command with `--json`, on standard error, if it could not do what was asked. */
   error: ErrorOutput;
+  find: About & FindOutput;
   forward: About & ForwardReport;
   'ground-truth': About & GroundTruthOutput;
   /** With `--line` what the line becomes. */

@@ -27,7 +27,8 @@ import { progress, sayLeftOut } from './reading-traces.ts';
 
 const [DEFAULT_LIMIT, MOST] = [1000, 10_000];
 
-const condition = (text: string, before: VerdictCondition[] = []): VerdictCondition[] => {
+/** Adds the condition of `--scorer`: `safety`, or `safety=no`. */
+export const condition = (text: string, before: VerdictCondition[] = []): VerdictCondition[] => {
   const at = text.indexOf('=');
   return [...before, at === -1 ? { scorer: text } : { scorer: text.slice(0, at), value: text.slice(at + 1) }];
 };

@@ -7,7 +7,7 @@ import { removeObject } from '../core/aws/remove-object.ts';
 import type { Work } from '../core/aws/storage.ts';
 import { ledgerKeys } from '../core/contract/work-keys.ts';
 import { forEachConcurrently, inOrder } from '../core/process/concurrency.ts';
-import { fromParquet, partsIn, toParquet } from './parquet.ts';
+import { fromParquet, partsIn, type Sought, searchParquet, TAIL_BYTES, toParquet } from './parquet.ts';
 import { type LedgerRows, type Row, TABLE_NAMES, type Table } from './tables.ts';
 
 export interface LedgerFile {
@@ -21,6 +21,11 @@ export interface LedgerFile {
   isMerged: boolean;
   size: number;
   lastModifiedMs: number;
+}
+
+/** One that S3 has listed. */
+export interface ListedFile extends LedgerFile {
+  etag: string;
 }
 
 const DIGEST_CHARS = 16;
@@ -68,8 +73,8 @@ export async function* listFiles(
   table: Table,
   first = '',
   last = '9999-12-31',
-): AsyncGenerator<LedgerFile> {
-  for await (const { key, size, lastModifiedMs } of storage.list(
+): AsyncGenerator<ListedFile> {
+  for await (const { key, etag, size, lastModifiedMs } of storage.list(
     workBucket,
     ledgerKeys.table(table),
     ledgerKeys.day(table, first).slice(0, -1),
@@ -78,7 +83,7 @@ export async function* listFiles(
     if (day > last) return;
     if (day === '') continue;
     const hours = { first: `${day}T${from}`, last: `${day}T${to}` };
-    yield { table, day, key, ...hours, isMerged: merged !== undefined, size, lastModifiedMs };
+    yield { table, day, key, ...hours, isMerged: merged !== undefined, etag, size, lastModifiedMs };
   }
 }
 
@@ -104,22 +109,65 @@ export async function* readFiles<T extends Table>(
 /**
  * Yields the rows of files that were listed. Where a merge has removed one since, its rows are in a file that is listed now.
  *
+ * @param sought only the rows with these values, for which only parts of the files are read
  * @param read keys of files that have been read
  */
 export async function* readListed<T extends Table>(
   work: Work,
   table: T,
-  files: Iterable<LedgerFile>,
+  files: Iterable<ListedFile>,
   only?: readonly (keyof Row<T> & string)[],
+  sought?: Sought<T>,
   read = new Set<string>(),
 ): AsyncGenerator<Row<T>[]> {
-  const days = new Map([...files].filter(({ key }) => !read.has(key)).map(({ key, day }) => [key, day]));
+  const unread = new Map([...files].filter(({ key }) => !read.has(key)).map((file) => [file.key, file]));
   const again = new Set<string>();
-  for (const key of days.keys()) read.add(key);
-  yield* readFiles(work, table, days.keys(), only, (key) => again.add(days.get(key) ?? ''));
+  for (const key of unread.keys()) read.add(key);
+  const gone = (key: string): void => void again.add(unread.get(key)?.day ?? '');
+  if (sought === undefined) yield* readFiles(work, table, unread.keys(), only, gone);
+  else yield* searchFiles(work, table, unread.values(), sought, only, gone);
   for (const day of again) {
-    yield* readListed(work, table, await Array.fromAsync(listFiles(work, table, day, day)), only, read);
+    yield* readListed(work, table, await Array.fromAsync(listFiles(work, table, day, day)), only, sought, read);
   }
+}
+
+/** The names of a file that is there no more, or is another one. */
+const GONE = new Set(['CaptureMissing', 'CaptureChanged']);
+
+async function* searchFiles<T extends Table>(
+  work: Work,
+  table: T,
+  files: Iterable<ListedFile>,
+  sought: Sought<T>,
+  only: readonly (keyof Row<T> & string)[] | undefined,
+  gone: (key: string) => void,
+): AsyncGenerator<Row<T>[]> {
+  const search = (file: ListedFile): Promise<Row<T>[][] | undefined> => {
+    const source = { file: partsOfFile(work, file), where: `s3://${work.workBucket}/${file.key}` };
+    return Array.fromAsync(searchParquet(table, source, sought, only)).catch((error: Error) => {
+      if (!GONE.has(error.name)) throw error;
+      gone(file.key);
+      return undefined;
+    });
+  };
+  for await (const found of inOrder(AT_ONCE, files, search)) yield* found ?? [];
+}
+
+/** Returns a file that reads its end at once, and of the rest what is asked for. */
+function partsOfFile({ storage, workBucket: bucket }: Work, { key, etag, size }: ListedFile) {
+  const read = async (start: number, end: number): Promise<Buffer> =>
+    Buffer.concat(await Array.fromAsync(await storage.read({ bucket, key, etag }, { start, end: end - 1 })));
+  const tailStart = Math.max(0, size - TAIL_BYTES);
+  let tail: Promise<Buffer> | undefined;
+  return {
+    byteLength: size,
+    slice: async (start: number, end = size): Promise<ArrayBuffer> => {
+      tail ??= read(tailStart, size);
+      const bytes =
+        start < tailStart ? await read(start, end) : (await tail).subarray(start - tailStart, end - tailStart);
+      return new Uint8Array(bytes).buffer;
+    },
+  };
 }
 
 /** Returns the parts that a merged file has the rows of. */

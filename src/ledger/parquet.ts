@@ -1,11 +1,15 @@
 /** Rows as Parquet. The packages are loaded with the first row. */
-import type { SchemaElement } from 'hyparquet';
+import type { AsyncBuffer, FileMetaData, ParquetRowRange, SchemaElement } from 'hyparquet';
 import { notS3 } from '../core/aws/storage-errors.ts';
-import { saidBy } from '../core/errors/errors.ts';
-import { type ColumnType, columnName, type Row, TABLES, type Table } from './tables.ts';
+import { PipelineError, saidBy } from '../core/errors/errors.ts';
+import { type ColumnType, columnName, type Row, SOUGHT, TABLES, type Table } from './tables.ts';
 
 /** A reader skips whole groups, and has one of each column in memory. */
 const GROUP_ROWS = 4_000;
+/** Bytes at the end of a file that are read first: its metadata, and most of its bloom filters. */
+export const TAIL_BYTES = 128 * 1024;
+/** Of the least and the greatest value of a group: ids of people may begin alike. */
+const STATISTIC_BYTES = 64;
 const PARTS = 'parts';
 
 type Element = Pick<SchemaElement, 'type' | 'converted_type'>;
@@ -52,8 +56,10 @@ export async function toParquet<T extends Table>(
     columnData: columns.map(([column, type]) => ({
       name: columnName(column),
       data: rows.map((row) => cellOf(row, column, type)),
+      bloomFilter: SOUGHT[table].includes(column),
     })),
     rowGroupSize: GROUP_ROWS,
+    statisticsTruncateLength: STATISTIC_BYTES,
     kvMetadata: parts.length === 0 ? [] : [{ key: PARTS, value: parts.join(' ') }],
   });
   return Buffer.from(buffer);
@@ -61,6 +67,13 @@ export async function toParquet<T extends Table>(
 
 /** Numbers for times, and texts as they are. */
 const PARSERS = { timestampFromMilliseconds: Number };
+
+/** A file of which parts are read. */
+interface Source {
+  file: AsyncBuffer;
+  /** For messages. */
+  where: string;
+}
 
 /**
  * Yields the rows of a file, a group at a time. A column that the file does not have is absent.
@@ -72,23 +85,75 @@ export async function* fromParquet<T extends Table>(
   table: T,
   bytes: Buffer,
   where: string,
-  only: readonly string[] | undefined = Object.keys(TABLES[table]),
+  only?: readonly string[],
 ): AsyncGenerator<Row<T>[]> {
-  const { parquetMetadata, parquetRead } = await import('hyparquet');
-  const file = arrayBufferOf(bytes);
+  const { parquetMetadata } = await import('hyparquet');
+  const source = { file: arrayBufferOf(bytes), where };
+  const metadata = await orNoParquet(source, async () => parquetMetadata(source.file));
+  const ranges: ParquetRowRange[] = [];
+  for (let rowStart = 0; rowStart < metadata.num_rows; rowStart += GROUP_ROWS) {
+    ranges.push({ rowStart, rowEnd: rowStart + GROUP_ROWS });
+  }
+  yield* readRanges(table, source, metadata, ranges, only);
+}
+
+/** A column, and the values that are wanted there. */
+export interface Sought<T extends Table> {
+  column: keyof Row<T> & string;
+  values: ReadonlySet<string>;
+}
+
+/**
+ * Yields the rows that have one of the values. Groups without any are not read, as far as their bloom filters and their least and greatest
+ * value tell.
+ *
+ * @throws RetryableError `StorageUnavailable` if the bytes are not Parquet; the errors of the source
+ */
+export async function* searchParquet<T extends Table>(
+  table: T,
+  source: Source,
+  { column, values }: Sought<T>,
+  only?: readonly (keyof Row<T> & string)[],
+): AsyncGenerator<Row<T>[]> {
+  const { parquetMetadataAsync, parquetScan } = await import('hyparquet');
+  const { file } = source;
+  const name = columnName(column);
+  const { metadata, ranges } = await orNoParquet(source, async () => {
+    const metadata = await parquetMetadataAsync(file, { initialFetchSize: TAIL_BYTES });
+    const pruningFilter = { [name]: { $in: [...values] } };
+    return parquetScan({ file, metadata, columns: [name], pruningFilter, useBloomFilters: true });
+  });
+  for await (const rows of readRanges(table, source, metadata, ranges, only && [...new Set([...only, column])])) {
+    yield rows.filter((row) => values.has(row[column] as string));
+  }
+}
+
+async function* readRanges<T extends Table>(
+  table: T,
+  source: Source,
+  metadata: FileMetaData,
+  ranges: readonly ParquetRowRange[],
+  only: readonly string[] = Object.keys(TABLES[table]),
+): AsyncGenerator<Row<T>[]> {
+  const { parquetRead } = await import('hyparquet');
+  const known = new Set(metadata.schema.map(({ name }) => name));
+  const columns = only.filter((column) => known.has(columnName(column)));
+  const options = { file: source.file, metadata, parsers: PARSERS, columns: columns.map(columnName) };
+  for (const range of ranges) {
+    const rows: Row<T>[] = [];
+    const onComplete = (read: unknown[][]) => void rows.push(...read.map((values) => rowOf<T>(values, columns)));
+    await orNoParquet(source, () => parquetRead({ ...options, ...range, onComplete }));
+    yield rows;
+  }
+}
+
+/** @throws RetryableError `StorageUnavailable` unless the storage itself has failed */
+async function orNoParquet<V>({ file, where }: Source, read: () => Promise<V>): Promise<V> {
   try {
-    const metadata = parquetMetadata(file);
-    const known = new Set(metadata.schema.map(({ name }) => name));
-    const columns = only.filter((column) => known.has(columnName(column)));
-    const options = { file, metadata, parsers: PARSERS, columns: columns.map(columnName) };
-    for (let rowStart = 0; rowStart < metadata.num_rows; rowStart += GROUP_ROWS) {
-      const rows: Row<T>[] = [];
-      const onComplete = (read: unknown[][]) => void rows.push(...read.map((values) => rowOf<T>(values, columns)));
-      await parquetRead({ ...options, rowStart, rowEnd: rowStart + GROUP_ROWS, onComplete });
-      yield rows;
-    }
+    return await read();
   } catch (error) {
-    throw notS3(`${bytes.length} bytes that are not Parquet (${saidBy(error)})`, where);
+    if (error instanceof PipelineError) throw error;
+    throw notS3(`${file.byteLength} bytes that are not Parquet (${saidBy(error)})`, where);
   }
 }
 

@@ -47,7 +47,7 @@ export function isAbove(a: Pick<Row<'captures'>, 'precedence' | 'attempt'>, b: t
 }
 
 /** Returns the row of each subject that counts. */
-export function inForce<R extends Row<'captures'> | Row<'verdicts'> | Row<'inferences'>, K>(
+export function inForce<R extends Row<'captures' | 'verdicts' | 'inferences' | 'ids/people'>, K>(
   rows: Iterable<R>,
   subjectIn: (row: R) => K,
 ): Map<K, R> {

@@ -96,6 +96,7 @@ export const TABLES = {
     value: 'text',
     /** The value, if it is a number. */
     number: 'number',
+    /** Why it failed, or by what it was held if it is not the budget. */
     errorCode: 'text',
     /** No judge was asked. */
     isCode: 'flag',
@@ -154,6 +155,16 @@ export const TABLES = {
 } as const satisfies Record<string, Record<string, ColumnType>>;
 
 export type Table = keyof typeof TABLES;
+/** The tables with ids that people chose: users, sessions, inferences. */
+export const ID_TABLES = ['ids/people', 'ids/inferences'] as const satisfies Table[];
+/** The columns that rows are found by, which have bloom filters. Rows of ids stand in merged files in the order of the first one. */
+export const SOUGHT: Record<Table, readonly string[]> = {
+  captures: ['traceId'],
+  verdicts: ['traceId'],
+  inferences: ['traceId'],
+  'ids/people': ['userId', 'sessionId', 'traceId'],
+  'ids/inferences': ['id', 'traceId'],
+};
 export const TABLE_NAMES = Object.keys(TABLES) as Table[];
 type Columns<T extends Table> = (typeof TABLES)[T];
 

@@ -5,7 +5,7 @@
 import type { Work } from '../core/aws/storage.ts';
 import type { LogCounts } from '../core/contract/receipts.ts';
 import { addCounts, noCounts } from '../core/values/counts.ts';
-import { type LedgerFile, listFiles, readListed } from './files.ts';
+import { type ListedFile, listFiles, readListed } from './files.ts';
 import { inForce } from './precedence.ts';
 import type { Row, Table } from './tables.ts';
 
@@ -59,7 +59,7 @@ async function filesFor(
   table: Table,
   { sinceMs = 0, lastDay }: RowQuery,
   first = '',
-): Promise<LedgerFile[]> {
+): Promise<ListedFile[]> {
   const files = await Array.fromAsync(listFiles(work, table, first, lastDay));
   return files.filter(({ lastModifiedMs }) => lastModifiedMs >= sinceMs - CLOCKS_MS).toReversed();
 }
@@ -160,7 +160,7 @@ export async function storyOfLine(
 async function chosen<T extends Table>(
   work: Work,
   table: T,
-  files: readonly LedgerFile[],
+  files: readonly ListedFile[],
   columns: readonly (keyof Row<T> & string)[],
   isWanted: (row: Row<T>) => boolean,
 ): Promise<Row<T>[]> {

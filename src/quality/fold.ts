@@ -48,7 +48,7 @@ export const FOLDED = {
 export const COUNTED = Object.keys(FOLDED) as (keyof typeof FOLDED)[];
 
 /** What is known of a subject: the row that counts, and the first and the last evaluation. */
-interface Line {
+export interface Line {
   row: Row<'captures'>;
   first?: Row<'captures'>;
   last?: Row<'captures'>;
@@ -64,12 +64,10 @@ const IN_QUARANTINE: readonly (string | undefined)[] = ['quarantined', 'refused'
 
 /** @returns the counts. A row of a replay, and what is excluded, is in none. */
 export function foldRows(rows: FoldedRows, { measures, ofRun = false }: FoldOptions): QualityCounts {
-  const lines = new Map<string, Line>();
-  for (const row of rows.captures) addLine(lines, row);
   const verdictsOf = Map.groupBy(rows.verdicts, ({ traceId }) => traceId);
   const predictionsOf = Map.groupBy(rows.inferences, ({ traceId }) => traceId);
   const cells = new Cells();
-  for (const line of lines.values()) {
+  for (const line of linesIn(rows.captures)) {
     const { row } = line;
     if (!row.serving) continue;
     const cell = cells.of(row);
@@ -93,6 +91,13 @@ export function foldRows(rows: FoldedRows, { measures, ofRun = false }: FoldOpti
     for (const row of verdicts) if (row.serving && isPaid(row, verdicts)) addCount(cells.of(row), 'judgeUsd', row.usd);
   }
   return cells.bounded();
+}
+
+/** Returns what is known of each line. */
+export function linesIn(captures: readonly Row<'captures'>[]): Iterable<Line> {
+  const lines = new Map<string, Line>();
+  for (const row of captures) addLine(lines, row);
+  return lines.values();
 }
 
 /** Whether a row says what its event has cost: of several, the one of the last attempt. */

@@ -8,7 +8,7 @@ import type { Work } from '../core/aws/storage.ts';
 import { ledgerKeys } from '../core/contract/work-keys.ts';
 import { inOrder } from '../core/process/concurrency.ts';
 import { type LedgerFile, listFiles, partsOf, readFiles, removeFiles, writeFile } from '../ledger/files.ts';
-import { type Row, TABLE_NAMES, type Table } from '../ledger/tables.ts';
+import { ID_TABLES, type Row, SOUGHT, TABLE_NAMES, type Table } from '../ledger/tables.ts';
 import { countsOfDay, readSum, writeSum } from './day-sums.ts';
 import { COUNTED } from './fold.ts';
 import type { Measure } from './objectives.ts';
@@ -113,7 +113,15 @@ async function mergeFiles<T extends Table>(
       if ((row.attempt ?? 0) >= (events.get(event)?.attempt ?? 0)) events.set(event, row);
     }
   }
-  return writeFile(work, table, day, [...events.values()], keys);
+  const all = [...events.values()];
+  return writeFile(work, table, day, ID_TABLES.some((one) => one === table) ? inOrderOf(table, all) : all, keys);
+}
+
+/** Sorts rows by the column that they are found by, so that most groups need not be read. */
+function inOrderOf<T extends Table>(table: T, rows: readonly Row<T>[]): Row<T>[] {
+  const [first] = SOUGHT[table] as (keyof Row<T>)[];
+  const idOf = (row: Row<T>): string => String((first && row[first]) ?? '');
+  return rows.toSorted((a, b) => (idOf(a) < idOf(b) ? -1 : 1));
 }
 
 /** Returns what tells a row apart from those of other runs, lines, scorers and predictions. */

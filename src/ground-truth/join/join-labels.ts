@@ -6,7 +6,7 @@ import type { Label, LabeledRow, LabelFileReport, PredictionRow } from '../../co
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts';
-import { type LedgerFile, listFiles } from '../../ledger/files.ts';
+import { type ListedFile, listFiles } from '../../ledger/files.ts';
 import { hourOf } from '../../quality/tally.ts';
 import { readLabels } from '../labels/read-labels.ts';
 import { digestOf, listSegments, readSegment, settleSegment, type WaitingSegment } from '../labels/waiting.ts';
@@ -33,7 +33,7 @@ const FOUND = ['id', 'hour', 'endpoint', 'time', 'maskedBy'] as const;
 /** What was found for the labels of a group. */
 interface Found {
   /** Files of ids that were written since the group was compared. */
-  files: LedgerFile[];
+  files: ListedFile[];
   /** Hours since 1970 of predictions, with those of the ledger that have them. They differ where a call had no credible time. */
   targets: Map<number, Set<string>>;
 }

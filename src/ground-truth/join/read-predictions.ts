@@ -2,7 +2,7 @@
 
 import type { Work } from '../../core/aws/storage.ts';
 import type { PredictionRow } from '../../core/contract/ground-truth.ts';
-import { type LedgerFile, listFiles, readListed, touches } from '../../ledger/files.ts';
+import { type ListedFile, listFiles, readListed, touches } from '../../ledger/files.ts';
 import type { Row } from '../../ledger/tables.ts';
 import { predictionRow } from '../predictions/ledger-rows.ts';
 
@@ -13,7 +13,7 @@ const JOINED = ['id', 'run', 'key', 'start', 'precedence', 'traceId', 'index', '
 /** Yields the rows with ids that are wanted. Several runs may have written rows of a prediction, and a merge doubles. */
 export async function* readIds(
   work: Work,
-  files: Iterable<LedgerFile>,
+  files: Iterable<ListedFile>,
   isWanted: (id: string) => boolean,
   only: readonly (keyof IdRow)[],
 ): AsyncGenerator<IdRow & { id: string }> {
@@ -30,11 +30,11 @@ export async function* readIds(
  */
 export async function* readPredictions(
   work: Work,
-  files: readonly LedgerFile[],
+  files: readonly ListedFile[],
   hours: ReadonlySet<string>,
   isWanted: (id: string) => boolean,
 ): AsyncGenerator<PredictionRow> {
-  const isTouched = (file: LedgerFile) => [...hours].some((hour) => touches(file, hour));
+  const isTouched = (file: ListedFile) => [...hours].some((hour) => touches(file, hour));
   const found = new Map<string, IdRow>();
   for await (const row of readIds(work, files.filter(isTouched), isWanted, JOINED)) {
     const subject = subjectOf(row);

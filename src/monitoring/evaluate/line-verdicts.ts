@@ -50,8 +50,10 @@ export function lineVerdicts(
     verdicts.set(verdict.scorer, known ? { ...known, errorCode, usd } : verdict);
   };
   for (const one of assessments) if (one.error !== undefined) add(verdictOf(one, run));
-  const without = outcome.without.map(({ scorer, term }) => ({ scorer, isHeld: term === 'heldByBudget' }));
-  for (const { scorer, isHeld } of without) if (isHeld && !verdicts.has(scorer)) add({ scorer, state: 'held' });
+  const { without } = outcome;
+  for (const { scorer, term, reason: errorCode } of without) {
+    if (term === 'heldByBudget' && !verdicts.has(scorer)) add({ scorer, state: 'held', errorCode });
+  }
   // The judge has failed, or nobody had the time to ask it.
   const settled = new Set([...without.map(({ scorer }) => scorer), ...wanted.map(({ name }) => name)]);
   for (const { name } of [...pending.judge, ...pending.code, ...pending.failed.map(({ scorer }) => scorer)]) {

@@ -72,9 +72,9 @@ export function rowsOf(
       const ranks = precedenceOf(verdict.state, isDecoded, isPast ? 0 : revision, ofScorer);
       rows.verdicts.push({ ...event, ...verdict, traceId, precedence: ranks });
     }
-    const hasTrace = outcome === 'written' || outcome === 'alreadyThere';
+    const hasTrace = outcome === 'traced' || outcome === 'alreadyThere';
     if (hasTrace && (caller?.userId ?? caller?.sessionId) !== undefined) {
-      const precedence = precedenceOf(ranked, isDecoded, revision, name);
+      const precedence = precedenceOf(outcome, isDecoded, revision, name);
       rows['ids/people'].push({ ...event, ...caller, traceId, precedence, time: timeOfLine(line) });
     }
   }

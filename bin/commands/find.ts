@@ -1,0 +1,89 @@
+/** `inference-monitor find`: what became of conversations, by the ids of people. */
+
+import { PermanentError } from '../../src/core/errors/errors.ts';
+import { many } from '../../src/core/text/figure-text.ts';
+import { excerpt } from '../../src/core/text/terminal-text.ts';
+import { command, numbers, option, options, parsed } from '../cli/options.ts';
+import { instantText, print } from '../cli/output.ts';
+import { block, bold, exact, facts, type Page } from '../cli/page.ts';
+import { commandText } from '../cli/run-text.ts';
+import { stackOptions, withStack } from '../cli/stack.ts';
+import { windowOfFlags, windowOptions } from '../cli/window.ts';
+import { type FoundTrace, findTraces } from '../operate/find-traces.ts';
+import { condition } from './dataset.ts';
+
+/** Ids of inferences are kept for as long as labels may come, by default. */
+const [DEFAULT_LIMIT, MOST, OF_IDS, OF_OTHERS] = [20, 1000, '30d', '1d'];
+
+const OPTIONS = options(
+  option('--id <id>', 'of an inference or a trace'),
+  option('--user <id>', 'as it stands in the trace, where it may be a pseudonym'),
+  option('--session <id>', 'as it stands in the trace'),
+  option('--scorer <conditions...>', 'with a verdict of one of these, or with its value, or held or failed', condition),
+  ...windowOptions(),
+  option('--limit <count>', 'at most this many of the newest', parsed(numbers.from(1, MOST), DEFAULT_LIMIT)),
+  ...stackOptions(),
+);
+
+/** What `--json` prints. `more`: older traces meet the conditions, too, which `--limit` leaves out. */
+export type FindOutput = Awaited<ReturnType<typeof findTraces>>;
+
+export default command('find', OPTIONS, async (flags) => {
+  const { id, user, session, scorer: verdicts, from, to, limit } = flags;
+  if ([id, user, session, verdicts].every((one) => one === undefined)) {
+    const expected = '--id, --user, --session or --scorer';
+    throw new PermanentError('InvalidCommandLine', 'Nothing says what to find', { got: 'no condition', expected });
+  }
+  const nowMs = Date.now();
+  const initial = id === undefined ? OF_OTHERS : OF_IDS;
+  const { fromMs = 0, toMs = nowMs } = windowOfFlags({ from: from ?? initial, to }, nowMs);
+  await withStack(flags, async ({ storage, outputs, flag, about }) => {
+    const work = { storage, workBucket: outputs.workBucket };
+    const found = await findTraces(work, { id, user, session, verdicts, fromMs, toMs, limit });
+    print<FindOutput>(found, flags.json, [...found.traces.map((one) => tracePage(one, flag)), end(found, flag)], about);
+  });
+});
+
+const MAX_ID_CHARS = 80;
+
+function tracePage(trace: FoundTrace, flag?: string): Page[number] {
+  const { traceId, time, variant, user, session } = trace;
+  const idOf = (text?: string) => text && excerpt(text, MAX_ID_CHARS);
+  return block(bold(`${instantText(time)} ${variant}`), [
+    ...facts({ user: idOf(user), session: idOf(session) }),
+    fate(trace),
+    exact(commandText(['open', traceId], flag)),
+  ]);
+}
+
+function end({ traces, more }: FindOutput, flag?: string): Page[number] {
+  const words = ['dataset', '--filter', "trace.text LIKE '%frost%'", '--out', 'found.jsonl'];
+  return block(
+    `${many(traces.length, 'trace')}${more ? ' and more: use --limit, or --to for older ones' : ''}`,
+    'The ledger has no texts. To find words in requests and replies:',
+    [exact(commandText(words, flag))],
+  );
+}
+
+/** What became of a line, by the outcome of the ledger. */
+const OUTCOMES: Record<string, string> = {
+  traced: 'traced by',
+  alreadyThere: 'traced before',
+  missing: 'traced and deleted before',
+  refused: 'refused in',
+  outsideWindow: 'outside the window of',
+  duplicate: 'repeats another line in',
+};
+
+/** Says where a line went: `traced by run r1; safety held by the budget; fluency yes`. */
+function fate({ outcome, run, verdicts }: FoundTrace): string {
+  const order = ['held', 'failed', 'given', 'notJudged'];
+  const sorted = verdicts.toSorted((a, b) => order.indexOf(a.state) - order.indexOf(b.state));
+  return [`${OUTCOMES[outcome] ?? outcome} run ${run}`, ...sorted.map(verdictText)].join('; ');
+}
+
+function verdictText({ scorer, state, value, reason }: FoundTrace['verdicts'][number]): string {
+  if (state === 'given') return `${scorer} ${value}`;
+  if (state === 'held') return `${scorer} held by ${reason ?? 'the budget'}`;
+  return `${scorer} ${state === 'failed' ? 'failed' : 'not judged'}${reason ? ` (${reason})` : ''}`;
+}
