@@ -13,6 +13,7 @@ import type { ComparisonOutput } from './commands/compare.ts';
 import type { PlanOutput } from './commands/compare-plan.ts';
 import type { DatasetReport } from './commands/dataset.ts';
 import type { FindOutput } from './commands/find.ts';
+import type { ForgetOutput } from './commands/forget.ts';
 import type { ForwardReport } from './commands/forward.ts';
 import type { GroundTruthOutput } from './commands/ground-truth.ts';
 import type { JudgeReport } from './commands/judge-run.ts';
@@ -43,6 +44,7 @@ export interface JsonOutputs {
   /** Of every command with `--json`, on standard error, if it could not do what was asked. */
   error: ErrorOutput;
   find: About & FindOutput;
+  forget: About & ForgetOutput;
   forward: About & ForwardReport;
   'ground-truth': About & GroundTruthOutput;
   /** With `--line` what the line becomes. */

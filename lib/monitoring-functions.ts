@@ -78,7 +78,7 @@ export function monitoringFunctions(scope: Construct, props: StackContext): Moni
 const RECORDS: WorkArea[] = ['plan', 'manifest', 'ranges', 'receipts'];
 
 /** What a function that processes a chunk reads, besides its captures. */
-const CHUNK: WorkArea[] = ['ranges', 'quarantine', 'replayMarks', 'replayExchanges', 'lineAtWork'];
+const CHUNK: WorkArea[] = ['ranges', 'quarantine', 'replayMarks', 'replayExchanges', 'lineAtWork', 'forgotten'];
 
 /** What it writes. */
 const WRITTEN: WorkArea[] = ['receipts', 'words', 'quarantine', 'ledger', 'lineAtWork'];

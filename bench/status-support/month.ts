@@ -83,7 +83,7 @@ async function writeMerged(work: Work, startMs: number, runs: number, random: Ra
     const at = hourOf(startMs + n * HOUR_MS);
     hours[at] = hour[hourOf(startMs)] ?? {};
     for (const table of ['captures', 'verdicts'] as const) {
-      const { key } = await writeFile(work, table, day, [{ hour: at }], [`part of ${at}`]);
+      const { key = '' } = (await writeFile(work, table, day, [{ hour: at }], [`part of ${at}`])) ?? {};
       files.push(key);
     }
   });

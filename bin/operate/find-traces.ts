@@ -20,10 +20,13 @@ export interface Wanted {
   verdicts?: readonly VerdictCondition[] | undefined;
 }
 
-interface Query extends Wanted {
-  /** Whole hours. */
+/** Whole hours, epoch milliseconds. */
+interface Window {
   fromMs: number;
   toMs: number;
+}
+
+interface Query extends Wanted, Window {
   /** At most this many of the newest. */
   limit: number;
 }
@@ -67,7 +70,9 @@ export interface FoundTrace {
 /** Traces that are looked at together. */
 const AT_ONCE = 200;
 /** By trace, the hour of its inference. */
-type Hours = Map<string, string>;
+export type Hours = Map<string, string>;
+/** All that is kept. */
+const ALL: Window = { fromMs: 0, toMs: Date.UTC(9999, 0) };
 
 /** Finds traces, the newest first. `more`: there are others. Memory is bounded by what has the ids, not by the window. */
 export async function findTraces(work: Work, query: Query): Promise<{ traces: FoundTrace[]; more: boolean }> {
@@ -85,11 +90,9 @@ export async function findTraces(work: Work, query: Query): Promise<{ traces: Fo
 
 async function* candidates(work: Work, query: Query): AsyncGenerator<Hours> {
   const { id, user, session, verdicts = [] } = query;
-  const people = async (column: 'userId' | 'sessionId', value: string): Promise<Hours> =>
-    hoursIn(rowsIn(work, 'ids/people', query, { column, values: new Set([fitted(value)]) }));
   const sets: Hours[] = [];
-  if (user !== undefined) sets.push(await people('userId', user));
-  if (session !== undefined) sets.push(await people('sessionId', session));
+  if (user !== undefined) sets.push(await tracesOfPerson(work, 'userId', user, query));
+  if (session !== undefined) sets.push(await tracesOfPerson(work, 'sessionId', session, query));
   if (id !== undefined) sets.push(await tracesWithId(work, id, query));
   const [first, ...others] = sets;
   if (first === undefined) {
@@ -101,15 +104,26 @@ async function* candidates(work: Work, query: Query): AsyncGenerator<Hours> {
   for (let at = 0; at < sorted.length; at += AT_ONCE) yield new Map(sorted.slice(at, at + AT_ONCE));
 }
 
+/** Returns the traces of a user or a session. @param value as it was captured, or as it stands in the trace */
+export const tracesOfPerson = (
+  work: Work,
+  column: 'userId' | 'sessionId',
+  value: string,
+  window: Window = ALL,
+): Promise<Hours> => hoursIn(rowsIn(work, 'ids/people', window, { column, values: new Set([fitted(value)]) }));
+
 const TRACE_ID = /^tr-[0-9a-f]{32}$/;
 
 /** Returns the traces with an id of an inference, or the one with the id of a trace. */
-export const tracesWithId = (work: Work, id: string, window: Window): Promise<Hours> =>
+const tracesWithId = (work: Work, id: string, window: Window): Promise<Hours> =>
   TRACE_ID.test(id)
-    ? hoursIn(rowsIn(work, 'captures', window, { column: 'traceId', values: new Set([id]) }))
+    ? tracesNamed(work, [id], 'captures', window)
     : hoursIn(rowsIn(work, 'ids/inferences', window, { column: 'id', values: new Set([id]) }));
 
-type Window = Pick<Query, 'fromMs' | 'toMs'>;
+/** Returns those of these traces that a table has rows of. */
+export const tracesNamed = (work: Work, ids: readonly string[], table: Table, window: Window = ALL): Promise<Hours> =>
+  hoursIn(rowsIn(work, table, window, { column: 'traceId', values: new Set(ids) }));
+
 const NAMES = ['traceId', 'hour'] as const;
 
 /** Yields the rows of a window, of the newest files first. @param sought only those with one of the values */

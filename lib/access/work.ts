@@ -25,6 +25,7 @@ export const workPatterns = {
   counts: `${workKeys.countsPrefix}*`,
   measured: `${workKeys.measuredPrefix}*`,
   ledger: `${ledgerKeys.prefix}*`,
+  forgotten: ledgerKeys.forgotten,
   reports: `${workKeys.reportsPrefix}*`,
   forwards: `${workKeys.forwardsPrefix}*`,
   batchState: `${workKeys.batchStatePrefix(ANY_RUN)}*`,

@@ -7,8 +7,9 @@ import { removeObject } from '../core/aws/remove-object.ts';
 import type { Work } from '../core/aws/storage.ts';
 import { ledgerKeys } from '../core/contract/work-keys.ts';
 import { forEachConcurrently, inOrder } from '../core/process/concurrency.ts';
+import { readForgotten } from './forgotten.ts';
 import { fromParquet, partsIn, type Sought, searchParquet, TAIL_BYTES, toParquet } from './parquet.ts';
-import { type LedgerRows, type Row, TABLE_NAMES, type Table } from './tables.ts';
+import { isOfIds, type LedgerRows, type Row, TABLE_NAMES, type Table } from './tables.ts';
 
 export interface LedgerFile {
   table: Table;
@@ -47,14 +48,23 @@ export async function appendRows(work: Work, rows: Partial<LedgerRows>): Promise
   }
 }
 
-/** @param parts those that a merged file has the rows of. @returns the file */
+/**
+ * Writes rows, without the ids of traces that are forgotten.
+ *
+ * @param parts those that a merged file has the rows of
+ * @returns the file; `undefined` if there is nothing to write
+ */
 export async function writeFile<T extends Table>(
-  { storage, workBucket }: Work,
+  work: Work,
   table: T,
   day: string,
-  rows: readonly Row<T>[],
+  all: readonly Row<T>[],
   parts: readonly string[] = [],
-): Promise<LedgerFile> {
+): Promise<LedgerFile | undefined> {
+  const { storage, workBucket } = work;
+  const rows = isOfIds(table) ? await withoutForgotten(work, all) : all;
+  // A merged file also says which parts need not be read.
+  if (rows.length === 0 && parts.length === 0) return undefined;
   const body = await toParquet(table, rows, parts);
   const hours = rows.map(({ hour = '' }) => hour).toSorted();
   const [first = `${day}T00`, last = first] = [hours[0], hours.at(-1)];
@@ -63,6 +73,12 @@ export async function writeFile<T extends Table>(
   const key = parts.length === 0 ? ledgerKeys.part(...names) : ledgerKeys.merged(...names);
   await storage.putBytes(workBucket, key, { body, type: 'application/vnd.apache.parquet' });
   return { table, day, key, first, last, isMerged: parts.length > 0, size: body.length, lastModifiedMs: Date.now() };
+}
+
+async function withoutForgotten<T extends Table>(work: Work, rows: readonly Row<T>[]): Promise<readonly Row<T>[]> {
+  const list = await readForgotten(work);
+  const forgotten = new Set(list.flatMap(({ traces }) => Object.values(traces).flat()));
+  return forgotten.size === 0 ? rows : rows.filter(({ traceId = '' }) => !forgotten.has(traceId));
 }
 
 const NAME = /dt=(.{10})\/(merged-)?(\d\d)-(\d\d)-\w+(?:\.part)?\.parquet$/;
@@ -134,19 +150,20 @@ export async function* readListed<T extends Table>(
 /** The names of a file that is there no more, or is another one. */
 const GONE = new Set(['CaptureMissing', 'CaptureChanged']);
 
-async function* searchFiles<T extends Table>(
+/** Yields the rows of files that have one of the values. Of a file, only parts are read. */
+export async function* searchFiles<T extends Table>(
   work: Work,
   table: T,
   files: Iterable<ListedFile>,
   sought: Sought<T>,
-  only: readonly (keyof Row<T> & string)[] | undefined,
-  gone: (key: string) => void,
+  only?: readonly (keyof Row<T> & string)[],
+  gone?: (key: string) => void,
 ): AsyncGenerator<Row<T>[]> {
   const search = (file: ListedFile): Promise<Row<T>[][] | undefined> => {
     const source = { file: partsOfFile(work, file), where: `s3://${work.workBucket}/${file.key}` };
     return Array.fromAsync(searchParquet(table, source, sought, only)).catch((error: Error) => {
       if (!GONE.has(error.name)) throw error;
-      gone(file.key);
+      gone?.(file.key);
       return undefined;
     });
   };

@@ -157,6 +157,7 @@ export const TABLES = {
 export type Table = keyof typeof TABLES;
 /** The tables with ids that people chose: users, sessions, inferences. */
 export const ID_TABLES = ['ids/people', 'ids/inferences'] as const satisfies Table[];
+export const isOfIds = (table: Table): boolean => ID_TABLES.some((one) => one === table);
 /** The columns that rows are found by, which have bloom filters. Rows of ids stand in merged files in the order of the first one. */
 export const SOUGHT: Record<Table, readonly string[]> = {
   captures: ['traceId'],

@@ -8,7 +8,8 @@ import type { Work } from '../core/aws/storage.ts';
 import { ledgerKeys } from '../core/contract/work-keys.ts';
 import { inOrder } from '../core/process/concurrency.ts';
 import { type LedgerFile, listFiles, partsOf, readFiles, removeFiles, writeFile } from '../ledger/files.ts';
-import { ID_TABLES, type Row, SOUGHT, TABLE_NAMES, type Table } from '../ledger/tables.ts';
+import { forgetAgain } from '../ledger/forget.ts';
+import { isOfIds, type Row, SOUGHT, TABLE_NAMES, type Table } from '../ledger/tables.ts';
 import { countsOfDay, readSum, writeSum } from './day-sums.ts';
 import { COUNTED } from './fold.ts';
 import type { Measure } from './objectives.ts';
@@ -38,6 +39,7 @@ export async function mergeHourly(work: Work, merge: Merge): Promise<void> {
 
 /** Merges the parts that are older than an hour, of every day. What there is no time for, the next merge takes. */
 export async function mergeLedger(work: Work, merge: Merge): Promise<void> {
+  await forgetAgain(work, merge.nowMs, merge.hasTime);
   const days = new Map<string, LedgerFile[]>();
   for (const table of TABLE_NAMES) {
     for await (const file of listFiles(work, table)) days.set(file.day, [...(days.get(file.day) ?? []), file]);
@@ -66,7 +68,7 @@ async function mergeDay(work: Work, day: string, files: readonly LedgerFile[], m
     for (const parts of piecesOf(files.filter((file) => file.table === table && isDue(file)))) {
       if (!hasTime()) return;
       const made = await mergeFiles(work, table, day, parts);
-      if (isCounted(table)) all.push(made);
+      if (made && isCounted(table)) all.push(made);
       for (const { key } of parts) within.set(key, nowMs);
     }
   }
@@ -104,7 +106,7 @@ async function mergeFiles<T extends Table>(
   table: T,
   day: string,
   parts: readonly LedgerFile[],
-): Promise<LedgerFile> {
+): Promise<LedgerFile | undefined> {
   const events = new Map<string, Row<T>>();
   const keys = parts.map(({ key }) => key);
   for await (const rows of readFiles(work, table, keys)) {
@@ -114,7 +116,7 @@ async function mergeFiles<T extends Table>(
     }
   }
   const all = [...events.values()];
-  return writeFile(work, table, day, ID_TABLES.some((one) => one === table) ? inOrderOf(table, all) : all, keys);
+  return writeFile(work, table, day, isOfIds(table) ? inOrderOf(table, all) : all, keys);
 }
 
 /** Sorts rows by the column that they are found by, so that most groups need not be read. */

@@ -98,6 +98,8 @@ export const ledgerKeys = {
   /** Somebody merges, or has merged, the files of this hour (UTC, such as `2026-11-20T10`). */
   merge: (hour: string) => `${ledgerKeys.mergesPrefix}${hour}`,
   mergesPrefix: 'ledger/merges/',
+  /** The traces whose ids nobody writes any more. */
+  forgotten: 'ledger/forgotten.json',
   /** The results of queries, which Athena writes. */
   resultsPrefix: 'athena/',
 };

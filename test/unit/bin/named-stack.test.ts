@@ -114,6 +114,7 @@ const CALLS: Record<string, [args: readonly string[], shows: RegExp]> = {
   rates: [[...DAYS, ...RULE], /^chat \(stack alpha\)\n2026-11-20 00:00.*experiment_name=chat/s],
   sql: [['select 1'], /^chat \(stack alpha\)\n.*\b1 row, 0\.0 kB scanned.*sqlWorkGroup-alpha.*sqlDatabase-alpha/s],
   find: [['--user', 'jane', ...DAYS], /^chat \(stack alpha\)\n\n0 traces\n.*dataset --filter.*\nwork-alpha $/s],
+  forget: [['--user', 'jane', '--yes'], /^chat \(stack alpha\)\nThe ledger has no such id.*\nwork-alpha $/s],
   'ground-truth': [[], /NoLabels.*work-alpha/s],
   worst: [RULE, /^chat \(stack alpha\)\n\n2026.*: 1 traces, 0 of them judged/],
   dataset: [[...RULE, '-o', 'set.jsonl'], /NothingSelected.*experiment_name=chat/s],
@@ -182,10 +183,13 @@ test.each([
   expect(stderr.includes(`JUDGE_PRICES={"${profile}":{"input":2,"output":10}}`)).toBe(isTold);
 });
 
-test.each(['runs', 'worst', 'find', 'open', 'status', 'rates', 'sql', 'doctor'] as const)('%s --json', async (name) => {
-  const { stdout } = await run([name, ...(CALLS[name]?.[0] ?? []), '--stack', 'chat', '--json'], NONE, beta);
-  expect(expectPublished(name, stdout)).toMatchObject({ endpoint: 'chat', stack: 'alpha' });
-});
+test.each(['runs', 'worst', 'find', 'forget', 'open', 'status', 'rates', 'sql', 'doctor'] as const)(
+  '%s --json',
+  async (name) => {
+    const { stdout } = await run([name, ...(CALLS[name]?.[0] ?? []), '--stack', 'chat', '--json'], NONE, beta);
+    expect(expectPublished(name, stdout)).toMatchObject({ endpoint: 'chat', stack: 'alpha' });
+  },
+);
 
 test('sql --csv has no formula', async () => {
   expect((await run(['sql', 'select 1', '--csv', '--stack', 'alpha'])).stdout).toBe("n\n'=7\n");

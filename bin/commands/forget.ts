@@ -1,0 +1,64 @@
+/** `inference-monitor forget`: takes a person's ids out of the ledger, and says what is left in other places. */
+
+import { PermanentError } from '../../src/core/errors/errors.ts';
+import { many } from '../../src/core/text/figure-text.ts';
+import { confirmed } from '../cli/confirm.ts';
+import { command, option, options } from '../cli/options.ts';
+import { instantText, notice, print } from '../cli/output.ts';
+import { block, exact, firstOf, type Page, section } from '../cli/page.ts';
+import { stackOptions, withStack } from '../cli/stack.ts';
+import { captureCommands, describedTraces, forgetTraces, mlflowCommands, tracesToForget } from '../operate/forget.ts';
+
+const OPTIONS = options(
+  option('--trace <ids...>', 'ids of traces').conflicts(['user', 'session']),
+  option('--user <id>', 'as it stands in the trace, where it may be a pseudonym').conflicts('session'),
+  option('--session <id>', 'as it stands in the trace'),
+  option('--yes', 'do not ask'),
+  ...stackOptions(),
+);
+
+/** What `--json` prints. */
+export interface ForgetOutput {
+  traces: { traceId: string; time: string; variant: string }[];
+  /** Files of the ledger that were rewritten without their ids. */
+  rewritten: number;
+  /** Commands that delete the rest: the traces in MLflow, and the lines in the capture files. */
+  remains: { mlflow: string[]; captures: string[] };
+}
+
+export default command('forget', OPTIONS, async (flags) => {
+  const { trace: traces, user, session, yes } = flags;
+  if ((traces ?? user ?? session) === undefined) {
+    const expected = '--trace, --user or --session';
+    throw new PermanentError('InvalidCommandLine', 'Nothing says whom to forget', { got: 'nobody', expected });
+  }
+  await withStack(flags, async ({ storage, outputs, about }) => {
+    const work = { storage, workBucket: outputs.workBucket };
+    const hours = await tracesToForget(work, { traces, user, session });
+    const found = await describedTraces(work, hours);
+    for (const { time, traceId, variant } of found) notice(`${instantText(time)} ${traceId} ${variant}`);
+    const ask = `Forget who sent ${many(hours.size, 'request')}? The ledger keeps no copy of these ids.`;
+    if (hours.size > 0 && !(await confirmed(ask, yes))) return;
+    const rewritten = hours.size > 0 ? await forgetTraces(work, hours) : 0;
+    const remains = { mlflow: mlflowCommands(found), captures: captureCommands(found) };
+    const listed = found.map(({ traceId, time, variant }) => ({ traceId, time, variant }));
+    const result = { traces: listed, rewritten, remains };
+    print<ForgetOutput>(result, flags.json, forgottenPage(result), about);
+  });
+});
+
+/** Commands that are printed; `--json` has all of them. */
+const SHOWN = 10;
+
+function forgottenPage({ traces, rewritten, remains: { mlflow, captures } }: ForgetOutput): Page {
+  if (traces.length === 0) return ['The ledger has no such id.'];
+  const commands = (all: readonly string[]) => firstOf(SHOWN, all.map(exact), ': see --json');
+  return [
+    block(
+      `The ids of ${many(traces.length, 'trace')} are forgotten; ${many(rewritten, 'file')} of the ledger rewritten.`,
+    ),
+    section('MLflow still has the traces', ...commands(mlflow)),
+    section('The capture files still have the lines', ...commands(captures)),
+    block('docs/your-data.md names the other places.'),
+  ];
+}
