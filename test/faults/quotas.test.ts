@@ -1,9 +1,3 @@
-/**
- * A deployed stack under an account's quotas, each alone and all at once: every capture is traced and judged once, and no
- * run fails. How much of a quota is used: `npm run bench -- scale --check`.
- */
-import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { LimitsTable } from '../../src/limits/table.ts';
 import { MIN_BATCH_RECORDS } from '../../src/monitoring/batch/groups.ts';
 import type { QuotaLimits } from '../doubles/quota-shim/limits.ts';
@@ -126,7 +120,7 @@ test('started executions alone', async () => {
 });
 
 test('tokens of the judge a day alone: what has no room is held, and judged when the day is over', async () => {
-  const { environment, pipeline, shim } = stack;
+  const { pipeline, shim } = stack;
   const [first = '', ...others] = await upload({ judgeTokensPerDay: 1 });
   // Calls that were under way before the first was answered have found room.
   const [begun, ...held] = [...(await runEach([first])), ...(await runEach(others))];
@@ -153,19 +147,12 @@ test('tokens of the judge a day alone: what has no room is held, and judged when
 
   /** The breaker is open until midnight: lets its time be over, for new processes. */
   async function closeDay(): Promise<void> {
-    const FunctionName = pipeline.functionName('evaluator');
-    const { Environment } = await environment.clients.lambda.send(
-      new GetFunctionConfigurationCommand({ FunctionName }),
-    );
-    const { BUDGET_TABLE = '', BEDROCK_MODEL_ID = '' } = Environment?.Variables ?? {};
-    const { url: endpoint, region } = environment.ministack;
-    const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
-    const dynamo = new DynamoDBClient({ endpoint, region, credentials });
-    const scope = `breaker#judge#${BEDROCK_MODEL_ID}`;
-    const table = new LimitsTable(dynamo, BUDGET_TABLE);
+    const budget = await pipeline.budgetTable();
+    const scope = `breaker#judge#${(await pipeline.variablesOf('evaluator')).BEDROCK_MODEL_ID}`;
+    const table = new LimitsTable(budget.client, budget.table);
     expect((await table.get(scope)).forDay?.N).toBe('1');
     await table.update({ scope, expression: 'SET #until = :now', values: { now: Date.now() } });
-    dynamo.destroy();
+    budget.client.destroy();
     for (const pid of pipeline.processesOf('evaluator')) process.kill(pid);
   }
 });

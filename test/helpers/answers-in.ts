@@ -5,12 +5,11 @@ import { budgetTable } from '../../src/core/contract/names.ts';
 import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
 import { LimitsTable } from '../../src/limits/table.ts';
 import { AnswerTable } from '../../src/monitoring/evaluate/answer-table.ts';
-
-const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
+import { emulated } from './emulated.ts';
 
 /** Creates a table of items. */
 export async function createItemTable(endpoint: string, TableName: string): Promise<void> {
-  const client = new DynamoDBClient({ endpoint, region: 'us-east-1', credentials });
+  const client = new DynamoDBClient(emulated(endpoint));
   await client.send(
     new CreateTableCommand({
       TableName,
@@ -24,7 +23,7 @@ export async function createItemTable(endpoint: string, TableName: string): Prom
 
 /** @returns a function that gives the answers of an attempt; they are in the table `answers` */
 export function answersIn(endpoint: string, storage: Storage, workBucket: string) {
-  const client = new DynamoDBClient({ endpoint, region: 'us-east-1', credentials });
+  const client = new DynamoDBClient(emulated(endpoint));
   const place = { table: new LimitsTable(client, 'answers'), storage, workBucket };
   return (request: ChunkRequest, requestId: string, ms: number): AnswerTable =>
     new AnswerTable(place, request, { requestId, untilMs: Date.now() + ms });

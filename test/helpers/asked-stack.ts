@@ -9,6 +9,7 @@ import { hourOf } from '../../src/quality/tally.ts';
 import { MemoryStorage } from '../doubles/memory-storage.ts';
 import { type Answers, AwsAnswers } from './aws-answers.ts';
 import { writeCounts } from './day-sums.ts';
+import { emulated } from './emulated.ts';
 import { environment, HOUR_MS, NOW_MS } from './example-month.ts';
 
 /** An execution as Step Functions lists and describes it. */
@@ -30,8 +31,7 @@ let sfn: SFNClient;
 export function useAskedStack(): void {
   beforeAll(async () => {
     await aws.start();
-    const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
-    sfn = new SFNClient({ region: 'us-east-1', endpoint: aws.url, credentials, maxAttempts: 1 });
+    sfn = new SFNClient({ ...emulated(aws.url), maxAttempts: 1 });
   });
   afterAll(() => aws.close());
 }

@@ -1,12 +1,11 @@
-/** A stack whose runs judge in batch jobs of Bedrock, and the budget that they spend. */
-import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { dayScope } from '../../src/limits/budget.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { chatLine } from './deployed-captures.ts';
 import { DeployedPipeline, type Outcome } from './deployed-pipeline.ts';
 import { type LocalEnvironment, startEnvironment } from './local-environment.ts';
 import { readSpending } from './spending.ts';
+
+type Budget = Awaited<ReturnType<DeployedPipeline['budgetTable']>>;
 
 const ENDPOINT = 'batch-endpoint';
 /** The default judge is not listed for batch inference. */
@@ -17,17 +16,15 @@ export const RECORDS = 100;
 export class BatchStack {
   readonly environment: LocalEnvironment;
   readonly pipeline: DeployedPipeline;
-  readonly #dynamo: DynamoDBClient;
-  readonly #table: string;
+  readonly #budget: Budget;
   /** US dollars according to the summaries of all runs so far. */
   #paidUsd = 0;
   readonly #firstDay = dayScope(Date.now());
 
-  private constructor(pipeline: DeployedPipeline, dynamo: DynamoDBClient, table: string) {
+  private constructor(pipeline: DeployedPipeline, budget: Budget) {
     this.environment = pipeline.environment;
     this.pipeline = pipeline;
-    this.#dynamo = dynamo;
-    this.#table = table;
+    this.#budget = budget;
   }
 
   static async deploy(): Promise<BatchStack> {
@@ -38,17 +35,7 @@ export class BatchStack {
       await environment.mlflow;
       // The rule would start a run without batch inference for every file.
       await pipeline.disableRule();
-      const { url, region, env } = environment.ministack;
-      const credentials = {
-        accessKeyId: env.AWS_ACCESS_KEY_ID ?? '',
-        secretAccessKey: env.AWS_SECRET_ACCESS_KEY ?? '',
-      };
-      const FunctionName = pipeline.functionName('evaluator');
-      const { Environment } = await environment.clients.lambda.send(
-        new GetFunctionConfigurationCommand({ FunctionName }),
-      );
-      const dynamo = new DynamoDBClient({ endpoint: url, region, credentials });
-      return new BatchStack(pipeline, dynamo, Environment?.Variables?.BUDGET_TABLE ?? '');
+      return new BatchStack(pipeline, await pipeline.budgetTable());
     } catch (error) {
       await environment.stop();
       throw error;
@@ -56,7 +43,7 @@ export class BatchStack {
   }
 
   async stop(): Promise<void> {
-    this.#dynamo.destroy();
+    this.#budget.client.destroy();
     await this.environment.stop();
   }
 
@@ -92,7 +79,7 @@ export class BatchStack {
   async spending(): Promise<{ spentUsd: number; committedUsd: number }> {
     const sum = { spentUsd: 0, committedUsd: 0 };
     for (const scope of new Set([this.#firstDay, dayScope(Date.now())])) {
-      const day = await readSpending({ client: this.#dynamo, table: this.#table }, scope);
+      const day = await readSpending(this.#budget, scope);
       sum.spentUsd += day.spentUsd;
       sum.committedUsd += day.committedUsd;
     }

@@ -1,4 +1,5 @@
 /** A deployed stack for tests: uploads files, starts executions, waits for them, and reads their results. */
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import {
   DeleteFunctionConcurrencyCommand,
   GetFunctionConfigurationCommand,
@@ -6,7 +7,6 @@ import {
   PutFunctionConcurrencyCommand,
   UpdateFunctionConfigurationCommand,
 } from '@aws-sdk/client-lambda';
-import { DeleteObjectCommand, GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
 import {
   DescribeExecutionCommand,
   GetExecutionHistoryCommand,
@@ -16,6 +16,8 @@ import {
   StartExecutionCommand,
 } from '@aws-sdk/client-sfn';
 import { readRunSummaries } from '../../bin/operate/run-summaries.ts';
+import { callAws } from '../../src/core/aws/aws-json.ts';
+import { removeObject } from '../../src/core/aws/remove-object.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { FilesInput, ListedFile } from '../../src/core/contract/input.ts';
 import { resourceNames, type StackOutputs } from '../../src/core/contract/names.ts';
@@ -23,8 +25,8 @@ import type { Receipt } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { runningProcesses } from './deployed-processes.ts';
+import { emulated } from './emulated.ts';
 import type { LocalEnvironment } from './local-environment.ts';
-import { fetchOnNewConnection } from './new-connection.ts';
 
 export interface Outcome {
   name: string;
@@ -68,29 +70,28 @@ export class DeployedPipeline {
     this.outputs = outputs;
   }
 
+  get storage(): Storage {
+    return new Storage(this.environment.clients.s3);
+  }
+
   async put(key: string, lines: readonly string[]): Promise<void> {
-    await this.environment.clients.s3.send(
-      new PutObjectCommand({
-        Bucket: this.outputs.captureBucket,
-        Key: key,
-        // A Buffer, because the SDK does not know the length of an empty string.
-        Body: Buffer.from(lines.map((line) => `${line}\n`).join('')),
-      }),
-    );
+    await this.storage.putText(this.outputs.captureBucket, key, lines.map((line) => `${line}\n`).join(''));
   }
 
   /** Writes JSON to the work bucket. */
   async putWork(key: string, value: unknown): Promise<void> {
-    const Body = JSON.stringify(value);
-    await this.environment.clients.s3.send(new PutObjectCommand({ Bucket: this.outputs.workBucket, Key: key, Body }));
+    await this.storage.putJson(this.outputs.workBucket, key, value);
   }
 
-  /** Deletes the objects of a prefix in the work bucket, at most a thousand. */
+  /** Lists the keys of a prefix in the work bucket. */
+  async keysUnder(prefix: string): Promise<string[]> {
+    return (await Array.fromAsync(this.storage.list(this.outputs.workBucket, prefix))).map(({ key }) => key);
+  }
+
+  /** Deletes the objects of a prefix in the work bucket. */
   async deleteWork(prefix: string): Promise<void> {
-    const { s3 } = this.environment.clients;
-    const Bucket = this.outputs.workBucket;
-    const { Contents = [] } = await s3.send(new ListObjectsV2Command({ Bucket, Prefix: prefix }));
-    await Promise.all(Contents.map(({ Key }) => s3.send(new DeleteObjectCommand({ Bucket, Key }))));
+    const keys = await this.keysUnder(prefix);
+    await Promise.all(keys.map((key) => removeObject(this.storage, this.outputs.workBucket, key)));
   }
 
   /** Lists the executions that started by themselves for an object, running or ended. */
@@ -123,8 +124,7 @@ export class DeployedPipeline {
   async #listed(list: string): Promise<string[]> {
     const known = this.#lists.get(list);
     if (known !== undefined) return known;
-    const storage = new Storage(this.environment.clients.s3);
-    const files = await storage.getJsonLines<ListedFile>(this.outputs.workBucket, list);
+    const files = await this.storage.getJsonLines<ListedFile>(this.outputs.workBucket, list);
     const keys = files.map(({ key }) => key);
     this.#lists.set(list, keys);
     return keys;
@@ -223,17 +223,10 @@ export class DeployedPipeline {
     return this.readWork<Receipt>(workKeys.receiptPrefix(run));
   }
 
-  /** Reads the JSON objects of a prefix in the work bucket, at most a thousand. */
+  /** Reads the JSON objects of a prefix in the work bucket. */
   async readWork<T>(prefix: string): Promise<T[]> {
-    const { s3 } = this.environment.clients;
-    const Bucket = this.outputs.workBucket;
-    const list = await s3.send(new ListObjectsV2Command({ Bucket, Prefix: prefix }));
-    return Promise.all(
-      (list.Contents ?? []).map(async ({ Key }) => {
-        const object = await s3.send(new GetObjectCommand({ Bucket, Key }));
-        return JSON.parse((await object.Body?.transformToString()) ?? '') as T;
-      }),
-    );
+    const keys = await this.keysUnder(prefix);
+    return Promise.all(keys.map(async (key) => (await this.storage.getJson(this.outputs.workBucket, key)) as T));
   }
 
   /** Invokes a function like `aws lambda invoke --log-type Tail`. */
@@ -266,35 +259,35 @@ export class DeployedPipeline {
     );
   }
 
+  /** The variables in a function’s environment. */
+  async variablesOf(which: FunctionKey): Promise<Record<string, string>> {
+    const FunctionName = this.functionName(which);
+    const { lambda } = this.environment.clients;
+    const { Environment } = await lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
+    return Environment?.Variables ?? {};
+  }
+
+  /** A client of the emulated DynamoDB, and the stack's table of the budget. */
+  async budgetTable(): Promise<{ client: DynamoDBClient; table: string }> {
+    const client = new DynamoDBClient(emulated(this.environment.ministack.url));
+    return { client, table: (await this.variablesOf('evaluator')).BUDGET_TABLE ?? '' };
+  }
+
   /** Sets a variable in a function’s environment. Its next invocation starts a new process. */
   async setVariable(which: FunctionKey, name: string, value: string): Promise<void> {
     const { lambda } = this.environment.clients;
     const FunctionName = this.functionName(which);
-    const { Environment } = await lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
-    const Variables = { ...Environment?.Variables, [name]: value };
+    const Variables = { ...(await this.variablesOf(which)), [name]: value };
     await lambda.send(new UpdateFunctionConfigurationCommand({ FunctionName, Environment: { Variables } }));
   }
 
   /** Disables the rule, so that a test can upload a file and start the execution itself. */
   async disableRule(): Promise<void> {
-    await this.#rule('DisableRule');
+    await callAws(this.environment.clients.lambda, 'events', 'DisableRule', { Name: resourceNames(this.prefix).rule });
   }
 
   async enableRule(): Promise<void> {
-    await this.#rule('EnableRule');
-  }
-
-  async #rule(operation: 'DisableRule' | 'EnableRule'): Promise<void> {
-    const reply = await fetchOnNewConnection(this.environment.ministack.url, {
-      method: 'POST',
-      headers: {
-        authorization: 'AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/events/aws4_request',
-        'content-type': 'application/x-amz-json-1.1',
-        'x-amz-target': `AWSEvents.${operation}`,
-      },
-      body: JSON.stringify({ Name: resourceNames(this.prefix).rule }),
-    });
-    if (!reply.ok) throw new Error(`${operation}: HTTP ${reply.status} ${await reply.text()}`);
+    await callAws(this.environment.clients.lambda, 'events', 'EnableRule', { Name: resourceNames(this.prefix).rule });
   }
 
   /** Lists the emulator’s processes of this function, busy or idle. */

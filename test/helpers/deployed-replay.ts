@@ -1,10 +1,8 @@
 /** Replays on a deployed stack: captures, executions, results, and the requests that reached the endpoint. */
 
 import { join } from 'node:path';
-import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { ListExecutionsCommand } from '@aws-sdk/client-sfn';
 import type * as z from 'zod';
-import { Storage } from '../../src/core/aws/storage.ts';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { openRun } from '../../src/replay/compare/open-run.ts';
 import { FILES } from '../../src/replay/results/result-set.ts';
@@ -76,23 +74,19 @@ export class DeployedReplay extends DeployedPipeline {
   }
 
   async text(key: string): Promise<string> {
-    const { s3 } = this.environment.clients;
-    const object = await s3.send(new GetObjectCommand({ Bucket: this.outputs.workBucket, Key: key }));
-    return (await object.Body?.transformToString()) ?? '';
+    return (await this.storage.getText(this.outputs.workBucket, key))?.text ?? '';
   }
 
   /** Keys under a prefix of the work bucket, without the prefix. */
   async names(prefix: string): Promise<string[]> {
-    const { s3 } = this.environment.clients;
-    const list = await s3.send(new ListObjectsV2Command({ Bucket: this.outputs.workBucket, Prefix: prefix }));
-    return (list.Contents ?? []).map(({ Key = '' }) => Key.slice(prefix.length));
+    return (await this.keysUnder(prefix)).map((key) => key.slice(prefix.length));
   }
 
   /** The results, with each file checked against AIPerf's format. */
   async results(run: string): Promise<ReplayResults> {
     const folder = replayKeys.resultPrefix(run);
-    const storage = new Storage(this.environment.clients.s3);
-    const { directory, dispose } = await openRun(`s3://${this.outputs.workBucket}/${folder}`, async () => storage);
+    const location = `s3://${this.outputs.workBucket}/${folder}`;
+    const { directory, dispose } = await openRun(location, async () => this.storage);
     const records = readLines(join(directory, FILES.records)).map((record) => recordSchema.parse(record));
     await dispose();
     return {

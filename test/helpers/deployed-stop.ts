@@ -1,6 +1,5 @@
 /** Stops replays on a deployed stack, and waits for their results. */
 import { ListExecutionsCommand, ListMapRunsCommand, StopExecutionCommand } from '@aws-sdk/client-sfn';
-import { Storage } from '../../src/core/aws/storage.ts';
 import { replayState } from '../../src/replay/cloud/stop/stop-replay.ts';
 import type { DeployedReplay } from './deployed-replay.ts';
 import { type CliResult, runCli } from './replay.ts';
@@ -19,8 +18,7 @@ export class DeployedStop {
 
   /** Waits until the event rule has called StopReplay and the results are written. */
   async summarized(run: string): Promise<void> {
-    const { environment, outputs } = this.#replays;
-    const storage = new Storage(environment.clients.s3);
+    const { storage, outputs } = this.#replays;
     await this.#replays.until(`the results of ${run}`, async () =>
       (await replayState(storage, outputs.workBucket, run, false)).end === 'summarized' ? true : undefined,
     );

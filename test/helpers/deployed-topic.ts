@@ -1,9 +1,6 @@
-/** What the topic of a deployed stack delivers, in a queue that subscribes to it. */
-import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { callAws } from '../../src/core/aws/aws-json.ts';
-import { resourceNames } from '../../src/core/contract/names.ts';
+import { queryAws } from '../../src/core/aws/aws-query.ts';
 import type { DeployedPipeline } from './deployed-pipeline.ts';
-import { fetchOnNewConnection } from './new-connection.ts';
 
 export interface Delivered {
   Subject: string;
@@ -12,33 +9,20 @@ export interface Delivered {
 }
 
 /** Subscribes a queue. @returns a function that takes the messages that came since its last call */
-export async function subscribeQueue({ environment, prefix }: DeployedPipeline): Promise<() => Promise<Delivered[]>> {
-  const { lambda } = environment.clients;
-  const FunctionName = resourceNames(prefix).summarizer;
-  const { Environment } = await lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
+export async function subscribeQueue(pipeline: DeployedPipeline): Promise<() => Promise<Delivered[]>> {
+  const { lambda } = pipeline.environment.clients;
   const { QueueUrl } = await callAws<{ QueueUrl: string }>(lambda, 'sqs', 'CreateQueue', {
-    QueueName: `messages-${prefix}`,
+    QueueName: `messages-${pipeline.prefix}`,
   });
   const { Attributes } = await callAws<{ Attributes: Record<string, string> }>(lambda, 'sqs', 'GetQueueAttributes', {
     QueueUrl,
     AttributeNames: ['QueueArn'],
   });
-  const form = new URLSearchParams({
-    Action: 'Subscribe',
-    Version: '2010-03-31',
-    TopicArn: Environment?.Variables?.ALARM_TOPIC_ARN ?? '',
+  await queryAws(lambda, 'sns', 'Subscribe', {
+    TopicArn: pipeline.outputs.alarmTopicArn,
     Protocol: 'sqs',
     Endpoint: Attributes.QueueArn ?? '',
   });
-  const reply = await fetchOnNewConnection(environment.ministack.url, {
-    method: 'POST',
-    headers: {
-      authorization: 'AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/sns/aws4_request',
-      'content-type': 'application/x-www-form-urlencoded',
-    },
-    body: form.toString(),
-  });
-  if (!reply.ok) throw new Error(`Subscribe: HTTP ${reply.status} ${await reply.text()}`);
   return async () => {
     const found: Delivered[] = [];
     for (;;) {

@@ -12,6 +12,7 @@ import { LimitsTable } from '../../src/limits/table.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { evaluateChunk, logChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { answersIn } from './answers-in.ts';
+import { emulated } from './emulated.ts';
 
 export type ChunkStep = 'log' | 'evaluate';
 
@@ -32,18 +33,17 @@ async function main(): Promise<void> {
   const { step, request, variables, awsUrl, s3Url, mlflowUrl, judgeUrl } = JSON.parse(
     process.argv[2] ?? '',
   ) as ChunkJob;
-  const aws = { region: 'us-east-1', credentials: { accessKeyId: 'test', secretAccessKey: 'test' } };
-  const s3 = new S3Client({ ...aws, endpoint: s3Url, forcePathStyle: true });
+  const s3 = new S3Client(emulated(s3Url));
   const store = createMlflowClient({ trackingUri: mlflowUrl, s3 });
   const environment = readEnvironment(variables);
-  const table = new LimitsTable(new DynamoDBClient({ ...aws, endpoint: awsUrl }), 'fault-limits');
+  const table = new LimitsTable(new DynamoDBClient(emulated(awsUrl)), 'fault-limits');
   const remainingMs = () => LAMBDA_MS;
   const deps = { storage: new Storage(s3), store, environment, table, remainingMs, requestId: 'killed' };
   if (step === 'log') {
     await logChunk(request, deps);
     return;
   }
-  const clients = { bedrockRuntime: createBedrockClient({ ...aws, endpoint: judgeUrl }) };
+  const clients = { bedrockRuntime: createBedrockClient(emulated(judgeUrl)) };
   const answersOf = answersIn(awsUrl, deps.storage, environment.WORK_BUCKET);
   await evaluateChunk(request, {
     ...deps,

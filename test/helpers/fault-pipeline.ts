@@ -37,6 +37,7 @@ import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { type FaultProxy, startFaultProxy } from '../doubles/fault-proxy.ts';
 import { type StandInJudge, startStandInJudge } from '../doubles/faulty-judge/server.ts';
 import { answersIn, createItemTable } from './answers-in.ts';
+import { emulated } from './emulated.ts';
 import type { ChunkJob, ChunkStep } from './fault-chunk-worker.ts';
 import { type Count, type Equations, type FaultReader, startFaultReader } from './fault-reader.ts';
 
@@ -56,7 +57,6 @@ export const KILLED = 'Runtime.ExitError';
 const isFirst = (request: ChunkRequest): boolean => !isRepeated(request);
 /** The time that a function has left, unless a test overrides it. */
 const LAMBDA_MS = 300_000;
-const CREDENTIALS = { accessKeyId: 'test', secretAccessKey: 'test' };
 
 export interface RunOutcome {
   run: string;
@@ -133,11 +133,7 @@ export class FaultPipeline {
     // Three attempts of the SDK, with waits of up to 0.1 and 0.2 s.
     this.#storage = new Storage(clientOf(parts.s3Proxy.url, 3));
     this.answersOf = answersIn(parts.ministack.url, this.#storage, WORK);
-    const bedrockRuntime = createBedrockClient({
-      endpoint: parts.judge.url,
-      region: 'us-east-1',
-      credentials: CREDENTIALS,
-    });
+    const bedrockRuntime = createBedrockClient(emulated(parts.judge.url));
     this.#judgeUnderTest = createJudge({
       model: MODEL,
       price: (usage) => priceCall(MODEL, usage),
@@ -160,7 +156,7 @@ export class FaultPipeline {
     const s3 = clientOf(ministack.url, 3);
     for (const Bucket of [CAPTURES, WORK]) await s3.send(new CreateBucketCommand({ Bucket }));
     for (const table of ['answers', TABLE]) await createItemTable(ministack.url, table);
-    const dynamo = dynamoOf(ministack.url);
+    const dynamo = new DynamoDBClient(emulated(ministack.url));
     return new FaultPipeline({ ministack, server, judge, s3Proxy, mlflowProxy, reader, s3, dynamo }, directory);
   }
 
@@ -288,12 +284,8 @@ function shiftedClock(aheadMs: number): string {
   return `data:text/javascript,${encodeURIComponent(module)}`;
 }
 
-export const dynamoOf = (endpoint: string): DynamoDBClient =>
-  new DynamoDBClient({ endpoint, region: 'us-east-1', credentials: CREDENTIALS });
-
-export function clientOf(endpoint: string, maxAttempts: number): S3Client {
-  return new S3Client({ endpoint, region: 'us-east-1', forcePathStyle: true, credentials: CREDENTIALS, maxAttempts });
-}
+export const clientOf = (endpoint: string, maxAttempts: number): S3Client =>
+  new S3Client({ ...emulated(endpoint), maxAttempts });
 
 export class FaultCase {
   readonly endpoint: string;

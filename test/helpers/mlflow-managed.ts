@@ -10,6 +10,7 @@ import {
   type SageMakerMlflowDouble,
   startSageMakerMlflowDouble,
 } from '../doubles/sagemaker-mlflow.ts';
+import { emulated } from './emulated.ts';
 import { type MlflowReader, startMlflowReader } from './mlflow-reader.ts';
 
 export const MANAGED_CREDENTIALS = {
@@ -31,12 +32,7 @@ export type ManagedMlflow = Awaited<ReturnType<typeof startManagedMlflow>>;
 export async function startManagedMlflow(version: string = MANAGED_MLFLOW_VERSION, shared?: MiniStack) {
   const miniStack = shared ?? (await startMiniStack());
   const bucket = `mlflow-artifacts-${version}`;
-  const s3 = new S3Client({
-    endpoint: miniStack.url,
-    region: miniStack.region,
-    forcePathStyle: true,
-    credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
-  });
+  const s3 = new S3Client(emulated(miniStack.url));
   await s3.send(new CreateBucketCommand({ Bucket: bucket }));
   const pythonEnv = { ...miniStack.env, MLFLOW_S3_ENDPOINT_URL: miniStack.url };
   const server = await startMlflowServer({ version, artifactRoot: `s3://${bucket}/tracking server`, env: pythonEnv });

@@ -1,13 +1,7 @@
 /** A cloud replay whose functions run in this process, with an emulated S3. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import {
-  CreateBucketCommand,
-  GetObjectCommand,
-  ListObjectsV2Command,
-  PutObjectCommand,
-  S3Client,
-} from '@aws-sdk/client-s3';
+import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { ExchangesInput } from '../../src/core/contract/input.ts';
@@ -28,6 +22,7 @@ import { replayShard, type ShardCounts } from '../../src/replay/cloud/shard/shar
 import { summarizeReplay } from '../../src/replay/cloud/summarize/summarize.ts';
 import type { StoredPlan } from '../../src/replay/cloud/work-bucket/stored-plan.ts';
 import { FILES } from '../../src/replay/results/result-set.ts';
+import { emulated } from './emulated.ts';
 import type { ReplayRecord } from './replay.ts';
 
 export const CAPTURES = 'captures';
@@ -62,8 +57,7 @@ export class CloudReplays {
 
   private constructor(aws: MiniStack) {
     this.aws = aws;
-    const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
-    this.s3 = new S3Client({ endpoint: aws.url, region: aws.region, credentials, forcePathStyle: true });
+    this.s3 = new S3Client(emulated(aws.url));
     this.storage = new Storage(this.s3);
     this.environment = readReplayEnvironment({
       STACK_PREFIX: 'test',
@@ -89,25 +83,21 @@ export class CloudReplays {
   /** Uploads a capture file for the hour from 10:00. */
   async put(name: string, lines: readonly string[]): Promise<string> {
     const Key = `${PREFIX}AllTraffic/2026/11/20/10/${name}.jsonl`;
-    await this.s3.send(new PutObjectCommand({ Bucket: CAPTURES, Key, Body: `${lines.join('\n')}\n` }));
+    await this.storage.putText(CAPTURES, Key, `${lines.join('\n')}\n`);
     return Key;
   }
 
   async keys(prefix: string): Promise<string[]> {
-    const { Contents = [] } = await this.s3.send(new ListObjectsV2Command({ Bucket: WORK, Prefix: prefix }));
-    return Contents.map(({ Key = '' }) => Key.slice(prefix.length));
+    const found = await Array.fromAsync(this.storage.list(WORK, prefix));
+    return found.map(({ key }) => key.slice(prefix.length));
   }
 
   async text(key: string): Promise<string> {
-    const { Body } = await this.s3.send(new GetObjectCommand({ Bucket: WORK, Key: key }));
-    return (await Body?.transformToString()) ?? '';
+    return (await this.storage.getText(WORK, key))?.text ?? '';
   }
 
-  async lines<T>(key: string): Promise<T[]> {
-    return (await this.text(key))
-      .split('\n')
-      .filter((line) => line !== '')
-      .map((line) => JSON.parse(line) as T);
+  lines<T>(key: string): Promise<T[]> {
+    return this.storage.getJsonLines<T>(WORK, key);
   }
 
   run(input: object, environment: Partial<ReplayEnvironment> = {}, name = `run-${this.#runs++}`): CloudRun {

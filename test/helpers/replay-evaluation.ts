@@ -23,6 +23,7 @@ import { type StandInJudge, startStandInJudge } from '../doubles/faulty-judge/se
 import { type MisbehavingServer, startMisbehavingServer } from '../doubles/misbehaving-server.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { answersIn, createItemTable } from './answers-in.ts';
+import { emulated } from './emulated.ts';
 import { MlflowApi } from './mlflow-api.ts';
 import { type MlflowReader, startMlflowReader } from './mlflow-reader.ts';
 import { CAPTURES, CloudReplays, type CloudRun, PREFIX, WORK } from './replay-cloud.ts';
@@ -58,8 +59,7 @@ export class EvaluatedReplays extends MlflowApi {
     super(parts.mlflow.url);
     Object.assign(this, parts, { reader });
     const { aws } = parts.cloud;
-    const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
-    this.#dynamo = new DynamoDBClient({ endpoint: aws.url, region: aws.region, credentials });
+    this.#dynamo = new DynamoDBClient(emulated(aws.url));
     const retry = { attempts: 3, baseMs: 5, capMs: 20 };
     this.client = createMlflowClient({ trackingUri: this.mlflowProxy.url, retry, s3: parts.cloud.s3 });
     const settings = readEnvironment({

@@ -26,11 +26,11 @@ import { wholeValue } from '../aws-requests/patterns.ts';
 import { uncheckedIn } from '../aws-requests/product-operations.ts';
 import { type StandInJudge, startStandInJudge } from '../doubles/faulty-judge/server.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
+import { emulated } from '../helpers/emulated.ts';
 import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 const ROLE = 'arn:aws:iam::000000000000:role/any';
 const BUCKET = 'any-bucket';
-const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
 
 let emulator: MiniStack;
 let judge: StandInJudge;
@@ -43,10 +43,9 @@ let dynamo: DynamoDBClient;
 beforeAll(async () => {
   [emulator, judge, endpoint] = await Promise.all([startMiniStack(), startStandInJudge(), startStandInEndpoint()]);
   clients = emulatedClients(emulator);
-  const { region } = emulator;
-  bedrock = new BedrockClient({ endpoint: judge.url, region, credentials });
-  sageMaker = new SageMakerRuntimeClient({ endpoint: endpoint.url, region, credentials, maxAttempts: 1 });
-  dynamo = new DynamoDBClient({ endpoint: emulator.url, region, credentials });
+  bedrock = new BedrockClient(emulated(judge.url));
+  sageMaker = new SageMakerRuntimeClient({ ...emulated(endpoint.url), maxAttempts: 1 });
+  dynamo = new DynamoDBClient(emulated(emulator.url));
   await clients.s3.send(new CreateBucketCommand({ Bucket: BUCKET }));
 });
 
@@ -225,7 +224,7 @@ test('an object is only replaced in the version that was read, and only made whe
 });
 
 test('makes the key of the pseudonyms once, and reads a version that was rotated', async () => {
-  const client = new SecretsManagerClient({ endpoint: emulator.url, region: emulator.region, credentials });
+  const client = new SecretsManagerClient(emulated(emulator.url));
   const made = await pseudonymKey('prod', undefined, client);
   expect(Buffer.from(made.key, 'base64')).toHaveLength(32);
   expect(await pseudonymKey('prod', undefined, client)).toEqual(made);

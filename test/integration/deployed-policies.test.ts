@@ -2,28 +2,83 @@
  * The policies of each function's role are sufficient on an emulated AWS that enforces them, over TLS. test/infra/calls.test.ts
  * holds their actions against the calls of each function.
  */
+import { Agent } from 'node:https';
 import type { LambdaClient } from '@aws-sdk/client-lambda';
+import { CreateSecretCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { findForwarding } from '../../bin/operate/forwarding.ts';
 import { callAws } from '../../src/core/aws/aws-json.ts';
-import { Storage } from '../../src/core/aws/storage.ts';
 import { replayKeys, workKeys } from '../../src/core/contract/work-keys.ts';
 import { uncheckedIn } from '../aws-requests/product-operations.ts';
-import { answer, TOKEN } from '../doubles/arthur.ts';
+import { type Arthur, answer, MODEL, startArthur, TOKEN } from '../doubles/arthur.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { chatLine, mixedLines } from '../helpers/deployed-captures.ts';
-import type { DeployedPipeline } from '../helpers/deployed-pipeline.ts';
+import { DeployedPipeline } from '../helpers/deployed-pipeline.ts';
 import { startDeployedReader } from '../helpers/deployed-reader.ts';
-import { ENDPOINT, FOR_ARTHUR, GuardedStack, HOUR, PREFIX, RUN } from '../helpers/guarded-stack.ts';
+import { DeployedReplay, numberedCapture, received } from '../helpers/deployed-replay.ts';
+import { emulated } from '../helpers/emulated.ts';
+import { type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
 import { expectPublished } from '../helpers/published-json.ts';
-import { runCli } from '../helpers/replay.ts';
+import { chatLine as chatWithReply, runCli } from '../helpers/replay.ts';
 
-let stack: GuardedStack;
+const PREFIX = 'policies';
+const ENDPOINT = 'guarded-endpoint';
+const HOUR = `${ENDPOINT}/AllTraffic/2026/11/20/10`;
+/** The prefix of the files that are forwarded. */
+const FOR_ARTHUR = 'for-arthur/';
+/** The name of the replay that every later call is about. */
+const RUN = 'guarded-replay';
+
+let environment: LocalEnvironment;
+let pipeline: DeployedPipeline;
+let arthur: Arthur;
+let endpoint: StandInEndpoint;
+let headersSecretArn: string;
+
+/** Makes secrets by TLS, as everything here asks AWS. */
+async function makeSecrets(secrets: object[]): Promise<string[]> {
+  const { ministack } = environment;
+  const client = new SecretsManagerClient({
+    ...emulated(ministack.url),
+    requestHandler: new NodeHttpHandler({ httpsAgent: new Agent({ ca: ministack.ca }) }),
+  });
+  const made = secrets.map(async (secret, n) =>
+    client.send(new CreateSecretCommand({ Name: `secret-${n}`, SecretString: JSON.stringify(secret) })),
+  );
+  const arns = (await Promise.all(made)).map(({ ARN = '' }) => ARN);
+  client.destroy();
+  return arns;
+}
+
 beforeAll(async () => {
-  stack = await GuardedStack.deploy();
+  [endpoint, arthur] = await Promise.all([startStandInEndpoint({ record: true }), startArthur()]);
+  // Shortens only the waits of the state machine. A shard also waits for its clock in the function.
+  environment = await startEnvironment({ enforcePolicies: true, awsEnv: { SFN_WAIT_SCALE: '0.01' } });
+  // MLflow's server does not require a login.
+  const secrets = await makeSecrets([{ 'x-team': 'search' }, { token: 'a-token' }, { token: TOKEN }]);
+  const [headers = '', MLFLOW_SECRET_ARN = '', ARTHUR_SECRET_ARN = ''] = secrets;
+  headersSecretArn = headers;
+  const outputs = await environment.deployStack({
+    STACK_PREFIX: PREFIX,
+    SAGEMAKER_ENDPOINT_NAME: ENDPOINT,
+    REPLAY_URLS: new URL(endpoint.url).origin,
+    REPLAY_HEADERS_SECRET_ARN: headersSecretArn,
+    MLFLOW_SECRET_ARN,
+    ARTHUR_HOST: arthur.url,
+    ARTHUR_MODEL_ID: MODEL,
+    ARTHUR_SECRET_ARN,
+    // No run processes these files.
+    ARTHUR_S3_PREFIX: FOR_ARTHUR,
+  });
+  await environment.mlflow;
+  pipeline = new DeployedPipeline(environment, PREFIX, outputs);
 });
-afterAll(() => stack?.stop());
+afterAll(async () => {
+  await environment?.stop();
+  await Promise.all([endpoint?.close(), arthur?.stop()]);
+});
 
 test('the whole path works with the policies of the stack', async () => {
-  const { pipeline, environment } = stack;
   const key = `${HOUR}/mixed.jsonl`;
   const { status, error, cause, summary } = await pipeline.process(key, mixedLines('guarded'));
   expect({ status, error, cause }).toEqual({ status: 'SUCCEEDED' });
@@ -33,8 +88,7 @@ test('the whole path works with the policies of the stack', async () => {
   reader.stop();
   expect(found).toMatchObject({ records: 5, traced: 5, missing: [], wrong: {} });
   expect(summary?.verdicts.newVerdicts).toBe(Object.values(found.assessments).flat().length);
-  const storage = new Storage(environment.clients.s3);
-  const page = await storage.getText(pipeline.outputs.workBucket, workKeys.report('latest'));
+  const page = await pipeline.storage.getText(pipeline.outputs.workBucket, workKeys.report('latest'));
   for (const asked of ['no run lacks lines or verdicts', 'of today&#39;s budget']) expect(page?.text).toContain(asked);
   // The emulator asks for this one without a resource, and AWS has it for alarms alone.
   const denied = [...(page?.text ?? '').matchAll(/denied ([\w:]+)/g)].map(([, action]) => action);
@@ -42,16 +96,38 @@ test('the whole path works with the policies of the stack', async () => {
 });
 
 test('a replay works with the headers of the secret, the judge and MLflow, and one that was stopped is completed', async () => {
-  await stack.replayWhole();
-  await stack.forgetStop();
-  const { error, payload } = await stack.stopReplay();
+  const replays = new DeployedReplay(pipeline);
+  const captures = [0, 1, 2].map((number) => numberedCapture(number, number));
+  // It has its reply, so that the judge has something to compare.
+  const compared = chatWithReply('compared', 2, 'Where is parcel 8841?', 'I do not know.');
+  const folder = `${ENDPOINT}/replayed/`;
+  const lines = [...captures.map(({ line }) => line), compared];
+  await pipeline.process(`${folder}AllTraffic/2026/11/20/10/a.jsonl`, lines);
+  const target = { url: `${endpoint.url}/invocations`, headersSecretArn };
+  const outcome = await replays.ended(await replays.start({ source: { prefix: folder }, target, judge: true }, RUN));
+  expect(DeployedReplay.facts(outcome)).toEqual({ status: 'SUCCEEDED' });
+  const { numbers, requests } = received(endpoint, captures);
+  expect(numbers).toEqual([0, 1, 2]);
+  expect(requests.map(({ headers }) => headers['x-team'])).toEqual(['search', 'search', 'search']);
+  const { records, summary, names } = await replays.results(outcome.name);
+  expect(records).toHaveLength(4);
+  expect(summary.is_complete).toBe(true);
+  expect(names).toContain('compare.json');
+  expect(outcome.output).toMatchObject({ monitoringRun: `replay-${RUN}`, mlflow: { leftOut: [] } });
+  const judged = await pipeline.ended(replays.monitoringArn(RUN));
+  expect([judged.status, judged.cause]).toEqual(['SUCCEEDED', undefined]);
+  expect(judged.summary).toMatchObject({ lines: { traced: 4 }, verdicts: { newVerdicts: 1, notJudgeable: 3 } });
+
+  // With a stop order the later functions do less, and after the publication StopReplay does less.
+  const keys = [replayKeys.stop(RUN), replayKeys.publication(RUN)];
+  for (const key of keys) await replays.deleteWork(key);
+  const executionArn = `arn:aws:states:us-east-1:000000000000:execution:replays:${RUN}`;
+  const { error, payload } = await replays.invoke('replayStopper', { detail: { executionArn, status: 'ABORTED' } });
   expect([error, payload]).toEqual([undefined, { end: 'summarized' }]);
-  expect(await stack.replays.names(replayKeys.stop(RUN))).toHaveLength(1);
-  expect(await stack.replays.names(replayKeys.publication(RUN))).toHaveLength(1);
+  for (const key of keys) expect(await replays.names(key)).toHaveLength(1);
 });
 
 test('files for Arthur are posted once, by their own events or the command’s, and failures become dead letters with their cause', async () => {
-  const { pipeline, environment, arthur } = stack;
   const { clients } = environment;
   const { FORWARD_QUEUE: queue, FORWARD_DEAD_LETTERS: deadLetters } = await findForwarding(clients.lambda, PREFIX);
   const letters = (): Promise<number> => messagesIn(clients.lambda, deadLetters);

@@ -4,6 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { budgetTable } from '../../src/core/contract/names.ts';
+import { emulated } from '../helpers/emulated.ts';
 import { limitsSuite, type TestTable } from '../helpers/limits-suite.ts';
 
 let ministack: MiniStack;
@@ -14,8 +15,7 @@ let lostReplies = 0;
 
 beforeAll(async () => {
   ministack = await startMiniStack();
-  const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
-  client = new DynamoDBClient({ endpoint: ministack.url, region: ministack.region, credentials });
+  client = new DynamoDBClient(emulated(ministack.url));
   client.middlewareStack.add(
     (next) => (args) => {
       requests += 1;

@@ -9,6 +9,7 @@ import { isOwnAddress } from '../../src/replay/cloud/target.ts';
 import { ConnectionPool } from '../../src/replay/http/pool.ts';
 import { registerReplay, replayInferenceId } from '../../src/replay/marks/believe.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
+import { emulated } from '../helpers/emulated.ts';
 import { chatLine, ReplayFolder, runCli } from '../helpers/replay.ts';
 import { CAPTURES, CloudReplays, PREFIX, WORK } from '../helpers/replay-cloud.ts';
 import { type Serving, serve } from '../helpers/serve.ts';
@@ -195,11 +196,7 @@ describe('registrations', () => {
     const sentIds = () => endpoint.requests.map(({ headers }) => String(headers['x-amzn-sagemaker-inference-id']));
 
     const deployed = async (prefix: string, workBucket: string) => {
-      const lambda = new LambdaClient({
-        endpoint: cloud.aws.url,
-        region: cloud.aws.region,
-        credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
-      });
+      const lambda = new LambdaClient(emulated(cloud.aws.url));
       for (const [field, name] of Object.entries(OUTPUT_PARAMETERS)) {
         const Value = field === 'workBucket' ? workBucket : 'x';
         await callAws(lambda, 'ssm', 'PutParameter', { Name: outputPath(prefix) + name, Value, Type: 'String' });

@@ -6,6 +6,7 @@ import { packagePath } from '../../src/core/process/package-folder.ts';
 import { drainThrottles } from '../../src/core/process/throttles.ts';
 import { LimitsTable } from '../../src/limits/table.ts';
 import { type QuotaShim, startQuotaShim } from '../doubles/quota-shim/quota-shim.ts';
+import { emulated } from '../helpers/emulated.ts';
 
 const TABLE = 'quota-table';
 
@@ -13,10 +14,7 @@ let miniStack: MiniStack;
 let shim: QuotaShim;
 let directory: string;
 
-const clientOf = (endpoint: string): DynamoDBClient => {
-  const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
-  return new DynamoDBClient({ endpoint, region: miniStack.region, credentials, maxAttempts: 1 });
-};
+const clientOf = (endpoint: string): DynamoDBClient => new DynamoDBClient({ ...emulated(endpoint), maxAttempts: 1 });
 
 beforeAll(async () => {
   directory = mkdtempSync(packagePath('.local', 'quota-test-'));

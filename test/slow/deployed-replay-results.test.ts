@@ -1,7 +1,3 @@
-/**
- * Tests of judging and logging cloud replays on a deployed stack in an emulated AWS, with a real MLflow server.
- */
-import { DynamoDBClient, ListTablesCommand } from '@aws-sdk/client-dynamodb';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { defaultJudgeModel } from '../../src/core/settings/variables.ts';
 import { dayScope, runScope } from '../../src/limits/budget.ts';
@@ -149,22 +145,18 @@ describe('with the judge and with MLflow', () => {
   test('pays from the stack’s budget', async () => {
     const judgeUsd = judged.summary?.spend.usd ?? 0;
     expect(judgeUsd).toBeGreaterThan(0);
-    const { url, region } = environment.ministack;
-    const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
-    const client = new DynamoDBClient({ endpoint: url, region, credentials });
+    const budget = await monitoring.budgetTable();
     try {
-      const { TableNames = [] } = await client.send(new ListTablesCommand({}));
-      const table = TableNames.find((name) => name.includes('Budget')) ?? '';
       // Around midnight, the cost is split over two days.
       const days = [...new Set([firstDay, dayScope(Date.now())])];
       for (const scopes of [days, [runScope(`replay-${RUN}`)]]) {
-        const found = await Promise.all(scopes.map((scope) => readSpending({ client, table }, scope)));
+        const found = await Promise.all(scopes.map((scope) => readSpending(budget, scope)));
         expect(found.reduce((sum, { spentUsd }) => sum + spentUsd, 0)).toBeCloseTo(judgeUsd, 6);
         // No block is left.
         for (const { spentUsd, committedUsd } of found) expect(committedUsd).toBe(spentUsd);
       }
     } finally {
-      client.destroy();
+      budget.client.destroy();
     }
   });
 });

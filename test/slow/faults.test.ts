@@ -1,6 +1,3 @@
-/** Captures that kill functions, and chunks that wait for a permit, on a deployed stack. */
-import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { LimitsTable } from '../../src/limits/table.ts';
 import { isTraceWrite, isVerdictWrite } from '../doubles/fault-rules.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
@@ -83,16 +80,10 @@ describe('a capture that kills the function each time', () => {
 
 test('a chunk waits in Step Functions for a permit, and is processed then', async () => {
   const WINDOW_MS = 10_000;
-  const { environment, pipeline } = faulty;
-  const FunctionName = pipeline.functionName('evaluator');
-  const { Environment } = await environment.clients.lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
-  const { BUDGET_TABLE = '', MAX_FUNCTIONS = '' } = Environment?.Variables ?? {};
-  const dynamo = new DynamoDBClient({
-    endpoint: environment.ministack.url,
-    region: environment.ministack.region,
-    credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
-  });
-  const gate = new LimitsTable(dynamo, BUDGET_TABLE);
+  const { pipeline } = faulty;
+  const { MAX_FUNCTIONS = '' } = await pipeline.variablesOf('evaluator');
+  const { client, table } = await pipeline.budgetTable();
+  const gate = new LimitsTable(client, table);
   const hold = async (permits: number) => {
     const window = Math.floor(Date.now() / WINDOW_MS);
     for (const scope of [`semaphore#${window}`, `semaphore#${window + 1}`]) {
@@ -107,7 +98,7 @@ test('a chunk waits in Step Functions for a permit, and is processed then', asyn
     return (await pipeline.childCalls(arn, 'evaluator')) > 1 || undefined;
   });
   await hold(0);
-  dynamo.destroy();
+  client.destroy();
   const outcome = await pipeline.ended(arn);
   const errors = await pipeline.chunkErrors(arn);
   expect([errors, outcome.summary?.unreportedAttempts]).toEqual([[], undefined]);

@@ -6,7 +6,6 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
-import { GetObjectCommand, paginateListObjectsV2 } from '@aws-sdk/client-s3';
 import {
   DescribeExecutionCommand,
   GetExecutionHistoryCommand,
@@ -37,14 +36,11 @@ const unpacked = (bytes: Buffer): Buffer => {
 };
 
 /** All objects of a bucket. */
-async function objectsIn({ environment }: DeployedPipeline, Bucket: string): Promise<Written[]> {
-  const { s3 } = environment.clients;
+async function objectsIn({ storage }: DeployedPipeline, bucket: string): Promise<Written[]> {
   const written: Written[] = [];
-  for await (const { Contents = [] } of paginateListObjectsV2({ client: s3 }, { Bucket })) {
-    for (const { Key = '' } of Contents) {
-      const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key }));
-      written.push([`s3://${Bucket}/${Key}`, unpacked(Buffer.from((await Body?.transformToByteArray()) ?? []))]);
-    }
+  for await (const { key } of storage.list(bucket, '')) {
+    const object = await storage.getBytes(bucket, key);
+    written.push([`s3://${bucket}/${key}`, unpacked(object?.bytes ?? Buffer.alloc(0))]);
   }
   return written;
 }

@@ -1,5 +1,3 @@
-/** Label files that the deployed stack reads by itself: what their rule starts, and what the captures start that they waited for. */
-import { PutObjectCommand } from '@aws-sdk/client-s3';
 import { CONTRACT } from '../../../src/core/contract/contract.ts';
 import type { LabelFileReport, TruthRunSummary } from '../../../src/core/contract/ground-truth.ts';
 import { TRUTH_BEGINS } from '../../../src/core/contract/ground-truth.ts';
@@ -83,8 +81,7 @@ describe('a label file', () => {
   test('that cannot be used raises the metric of its alarm', async () => {
     // An upload by a person starts no run by itself.
     const key = truthKeys.upload('no-id.csv');
-    const Body = Buffer.from('age,label\n41,1\n');
-    await environment.clients.s3.send(new PutObjectCommand({ Bucket: pipeline.outputs.workBucket, Key: key, Body }));
+    await pipeline.storage.putText(pipeline.outputs.workBucket, key, 'age,label\n41,1\n');
     const run = { name: 'by-hand', arn: 'arn:by-hand', startTime: new Date().toISOString() };
     const input = { bucket: pipeline.outputs.workBucket, key };
     // The emulator may answer before it has read the last lines of the log.
