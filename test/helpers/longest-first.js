@@ -17,7 +17,7 @@ const levelOf = ({ context }) => LEVELS.indexOf(context.config.displayName?.name
  * is worth a line here when a file of more than 15 s starts among the last.
  */
 const LONG = [
-  'slow/deployed-batch-faults.test.ts',
+  'slow/deployed-batch.test.ts',
   'slow/canary.test.ts',
   'slow/deployed-replay-results.test.ts',
   'slow/cfn-lint.test.ts',
