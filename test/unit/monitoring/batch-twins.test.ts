@@ -6,19 +6,10 @@ import type { EvaluateReceipt } from '../../../src/core/contract/receipts.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { connectBatchJudge } from '../../../src/judge/connect.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
-import { LimitsTable } from '../../../src/limits/table.ts';
-import { JUDGE_COST } from '../../../src/mlflow/types.ts';
-import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
 import { MAX_INPUT_BYTES } from '../../../src/monitoring/batch/groups.ts';
-import { prepareChunk } from '../../../src/monitoring/batch/prepare.ts';
-import { AnswerTable } from '../../../src/monitoring/evaluate/answer-table.ts';
-import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { estimateChunk } from '../../../src/monitoring/plan/dry-run.ts';
-import { MemoryStorage } from '../../doubles/memory-storage.ts';
-import { MemoryTable, memoryWriting } from '../../doubles/memory-table.ts';
-import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { goodAnswer, scriptedJudge } from '../../doubles/scripted-judge.ts';
-import { chunkRequest } from '../../helpers/chunk-request.ts';
+import { answered, batchRig } from '../../helpers/batch-rig.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 
@@ -26,54 +17,13 @@ const environment = testEnvironment();
 const scorers = scorersFor().filter(isJudgeScorer).slice(0, 2);
 const idOf = (line: string): string => traceIdOf('7', Buffer.from(line));
 
-const ARN = 'arn:aws:bedrock:us-east-1:1:model-invocation-job/job';
-const modelOutput = {
-  output: { message: { role: 'assistant', content: [{ text: goodAnswer(scorers) }] } },
-  stopReason: 'end_turn',
-  usage: { inputTokens: 2000, outputTokens: 200, totalTokens: 2200 },
-};
-
 function rig(chunks: string[][]) {
-  const memory = new MemoryStorage();
-  const { storage } = memory;
-  const store = new MemoryTraces();
-  const place = { table: new LimitsTable(new MemoryTable().client, 'answers'), storage, workBucket: 'work' };
-  const requests = chunks.map((lines, chunk): ChunkRequest => {
-    const request = chunkRequest(memory, lines, {}, chunk);
-    return { ...request, options: { ...request.options, judge: 'batch' } };
-  });
   // This judge has no server: every answer must come from the job.
   const batch = connectBatchJudge(environment);
-  const depsOf = (phase: string, request: ChunkRequest) => {
-    const requestId = `${phase}-${request.run}-${request.chunk.chunk}`;
-    const answers = new AnswerTable(place, request, { requestId, untilMs: Date.now() + 900_000 });
-    const remainingMs = () => 900_000;
-    return { storage, store, scorers, environment, always: () => undefined, ...batch, requestId, answers, remainingMs };
-  };
-  const prepare = (request: ChunkRequest, more: Partial<typeof batch> = {}) =>
-    prepareChunk({ ...request, phase: 'prepare' }, { ...depsOf('prepare', request), ...more });
-  const writing = memoryWriting();
-  const apply = (request: ChunkRequest, more: Partial<typeof batch> = {}) => {
-    const deps = { ...depsOf('apply', request), ...more };
-    const openBatch = () => batchAnswers(request, { workBucket: 'work', limit: undefined, ...deps });
-    return evaluateChunk({ ...request, phase: 'apply' }, { ...deps, ...writing, openBatch });
-  };
-  /** The job ends: it has answered all requests of the chunks, in a file for each. */
-  const end = (status = 'Completed', answered = requests) => {
-    const job = { arn: ARN, group: 0, records: 100, status };
-    memory.put(workKeys.batchJobs('run'), { jobs: [job], converse: [] });
-    if (status !== 'Completed') return;
-    for (const { chunk } of answered) {
-      const input = `${memory.objects.get(workKeys.batchInput('run', 0, chunk.chunk)) ?? ''}`;
-      const output = input.replaceAll(/^.*"recordId":"(\w+)".*$/gm, (_, recordId) =>
-        JSON.stringify({ recordId, modelOutput }),
-      );
-      memory.put(workKeys.batchOutput('run', 'job', chunk.chunk), output);
-    }
-  };
-  const written = () =>
-    [...store.assessments.values()].flat().reduce((sum, { metadata }) => sum + Number(metadata[JUDGE_COST]), 0);
-  return { memory, store, requests, batch, prepare, apply, end, written };
+  const own = batchRig(chunks, environment, scorers, () => batch);
+  const end = (status = 'Completed') =>
+    own.end(() => (status === 'Completed' ? answered(goodAnswer(scorers)) : undefined), { status });
+  return { ...own, batch, end };
 }
 
 test.each(['first', 'last'])(
@@ -110,7 +60,7 @@ test('a chunk whose requests were not prepared, or whose job failed, is traced w
   const [request] = requests as [ChunkRequest];
   await expect(apply(request)).rejects.toMatchObject({ name: 'JudgeBatchFailed' });
   expect(store.posts).toHaveLength(2);
-  const receipt = await memory.getJson('', workKeys.receipt('run', 0, 'evaluate', 0, 'apply-run-0'));
+  const receipt = await memory.getJson('', workKeys.receipt('run', 0, 'evaluate', 0, 'apply-run-0-0'));
   expect(receipt).toMatchObject({ ok: false, log: { ok: true, counts: { written: 2 } } });
   // Preparing writes nothing to MLflow.
   const other = rig([lines]);
