@@ -1,15 +1,13 @@
 /** Broken set-ups, each named rightly by doctor, against a server that answers for all of AWS and for MLflow. */
-import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
-import { promisify } from 'node:util';
 import { pageText } from '../../bin/cli/page.ts';
 import { diagnosisPage } from '../../bin/commands/doctor.ts';
 import { type Diagnosis, type DoctorFlags, diagnose } from '../../bin/doctor/diagnose.ts';
 import { checked } from '../../bin/doctor/finding.ts';
 import { quotasOf } from '../../bin/doctor/quotas.ts';
 import { type Answer, type Answers, AwsAnswers, withVariables, xml, xmlError } from '../helpers/aws-answers.ts';
-import { captureLine } from '../helpers/replay.ts';
+import { captureLine, runCli } from '../helpers/replay.ts';
 
 const QUOTAS = [
   ['Cross-region model inference tokens per minute for Anthropic Claude Sonnet 4.6', 200_000],
@@ -87,6 +85,7 @@ const endpoint = (more: object = {}, capture: object = {}): Answer => [
     ...more,
   },
 ];
+const withEndpoint = (more: object, capture?: object): Answers => ({ DescribeEndpoint: endpoint(more, capture) });
 const endpointConfig = (...modes: string[]): Answer => [
   200,
   {
@@ -257,13 +256,8 @@ test('says what the newest captures are like, if it is asked', async () => {
 
 test('is a command that prints a line for each, or JSON, and exits with 1 if something is broken', async () => {
   aws.answers = { ...HEALTHY, DescribeEndpoint: NO_ENDPOINT };
-  const run = (...args: string[]) =>
-    promisify(execFile)(process.execPath, ['bin/inference-monitor.ts', 'doctor', ...args], { env: variables({}) }).then(
-      () => ({ code: 0, stdout: '', stderr: '' }),
-      (error: { code: number; stdout: string; stderr: string }) => error,
-    );
-  const { code, stdout, stderr } = await run('--json');
-  expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(/^acts on: the emulator at .*\n$/) });
+  const { code, stdout, stderr } = await runCli(['doctor', '--json'], variables({}));
+  expect({ code, stderr }).toEqual({ code: 1, stderr: '' });
   const { healthy, findings } = JSON.parse(stdout) as Diagnosis;
   expect(healthy).toBe(false);
   expect(findings).toContainEqual({
@@ -291,114 +285,96 @@ test('a misspelt model is named with similar ones, and no advice switches the bu
   expect((await about('zzzzzzzz'))?.repair).toMatch(/^expected: a Bedrock model in the price table, or its price/);
 });
 
-/** A set-up by its settings and the answers that differ, and the check whose lines differ from those of a good set-up. */
-const BROKEN: Record<string, [Record<string, string>, Answers, check: string]> = {
-  'a misspelt setting': [{ EVALUATION_SAMPEL_RATE: '0.1' }, {}, 'names'],
-  'an endpoint that does not exist': [{}, { DescribeEndpoint: NO_ENDPOINT }, 'endpoint'],
+/** The check whose lines differ from those of a good set-up, and the answers and settings that do. */
+const BROKEN: Record<string, [check: string, answers?: Answers, settings?: Record<string, string>]> = {
+  'a misspelt setting': ['names', {}, { EVALUATION_SAMPEL_RATE: '0.1' }],
+  'an endpoint that does not exist': ['endpoint', { DescribeEndpoint: NO_ENDPOINT }],
   'an endpoint with a misspelt name': [
-    { SAGEMAKER_ENDPOINT_NAME: 'gardn', DATA_CAPTURE_S3_PREFIX: 'e' },
+    'endpoint',
     { DescribeEndpoint: NO_ENDPOINT },
-    'endpoint',
+    { SAGEMAKER_ENDPOINT_NAME: 'gardn', DATA_CAPTURE_S3_PREFIX: 'e' },
   ],
-  'an endpoint that has failed': [
-    {},
-    { DescribeEndpoint: endpoint({ EndpointStatus: 'Failed', FailureReason: 'no capacity' }) },
-    'endpoint',
-  ],
+  'an endpoint that has failed': ['endpoint', withEndpoint({ EndpointStatus: 'Failed', FailureReason: 'no capacity' })],
   'an endpoint with a variant that is not counted': [
-    {},
-    { DescribeEndpoint: endpoint({ ProductionVariants: [{ VariantName: 'AllTraffic' }, { VariantName: 'b' }] }) },
     'endpoint',
+    withEndpoint({ ProductionVariants: [{ VariantName: 'AllTraffic' }, { VariantName: 'b' }] }),
   ],
   'a shadow variant that is not named': [
-    {},
-    { DescribeEndpoint: endpoint({ ShadowProductionVariants: [{ VariantName: 'Shadow' }] }) },
     'endpoint',
+    withEndpoint({ ShadowProductionVariants: [{ VariantName: 'Shadow' }] }),
   ],
   'a shadow variant that is none any more': [
-    { SHADOW_VARIANTS: 'Old,Shadow' },
+    'endpoint',
     {
       DescribeEndpointConfig: [
         200,
         { EndpointConfigName: 'e-config', ShadowProductionVariants: [{ VariantName: 'Shadow' }] },
       ],
     },
-    'endpoint',
+    { SHADOW_VARIANTS: 'Old,Shadow' },
   ],
-  'Data Capture that is off': [{}, { DescribeEndpoint: endpoint({ DataCaptureConfig: undefined }) }, 'capture'],
-  'Data Capture that is stopped': [{}, { DescribeEndpoint: endpoint({}, { CaptureStatus: 'Stopped' }) }, 'capture'],
-  'Data Capture of nothing': [{}, { DescribeEndpoint: endpoint({}, { CurrentSamplingPercentage: 0 }) }, 'capture'],
-  'Data Capture of requests alone': [{}, { DescribeEndpointConfig: endpointConfig('Input') }, 'capture'],
-  'Data Capture of replies alone': [{}, { DescribeEndpointConfig: endpointConfig('Output') }, 'capture'],
-  'Data Capture to another bucket': [
-    {},
-    { DescribeEndpoint: endpoint({}, { DestinationS3Uri: 's3://others/captures/' }) },
-    'capture',
-  ],
+  'Data Capture that is off': ['capture', withEndpoint({ DataCaptureConfig: undefined })],
+  'Data Capture that is stopped': ['capture', withEndpoint({}, { CaptureStatus: 'Stopped' })],
+  'Data Capture of nothing': ['capture', withEndpoint({}, { CurrentSamplingPercentage: 0 })],
+  'Data Capture of requests alone': ['capture', { DescribeEndpointConfig: endpointConfig('Input') }],
+  'Data Capture of replies alone': ['capture', { DescribeEndpointConfig: endpointConfig('Output') }],
+  'Data Capture to another bucket': ['capture', withEndpoint({}, { DestinationS3Uri: 's3://others/captures/' })],
   'captures encrypted with a key that the settings do not name': [
-    {},
+    'capture',
     {
       DescribeEndpoint: endpoint({}, { KmsKeyId: 'alias/captures' }),
       DescribeKey: [200, { KeyMetadata: { Arn: 'arn:aws:kms:us-east-1:123456789012:key/k1', KeyState: 'Enabled' } }],
     },
-    'capture',
   ],
-  'a bucket that does not exist': [{}, { 'HEAD /my-captures': [404, ''] }, 'captures'],
-  'a bucket in another region': [{}, { 'HEAD /my-captures': inRegion('eu-west-1', 301) }, 'captures'],
-  'a bucket of another account': [{}, { 'HEAD /my-captures': ofAccount('210987654321') }, 'captures'],
-  'a bucket that the person may not list': [{}, { 'HEAD /my-captures': inRegion('us-east-1', 403) }, 'captures'],
-  'a prefix without captures': [
-    {},
-    { 'GET /my-captures': listings({ 'e/': listing({ 'e/notes.txt': 0 }) }) },
-    'captures',
-  ],
+  'a bucket that does not exist': ['captures', { 'HEAD /my-captures': [404, ''] }],
+  'a bucket in another region': ['captures', { 'HEAD /my-captures': inRegion('eu-west-1', 301) }],
+  'a bucket of another account': ['captures', { 'HEAD /my-captures': ofAccount('210987654321') }],
+  'a bucket that the person may not list': ['captures', { 'HEAD /my-captures': inRegion('us-east-1', 403) }],
+  'a prefix without captures': ['captures', { 'GET /my-captures': listings({ 'e/': listing({ 'e/notes.txt': 0 }) }) }],
   'no captures for a day, while the endpoint is used': [
-    {},
+    'captures',
     {
       'GET /my-captures': arrived(49),
       GetMetricData: [200, { MetricDataResults: [{ Id: 'm0', Timestamps: [3600, 7200], Values: [1000, 234] }] }],
     },
-    'captures',
   ],
   'no captures for a day, and no calls of the endpoint': [
-    {},
-    { 'GET /my-captures': arrived(25), GetMetricData: [200, { MetricDataResults: [] }] },
     'captures',
+    { 'GET /my-captures': arrived(25), GetMetricData: [200, { MetricDataResults: [] }] },
   ],
-  'artifacts in a bucket of another account': [{}, { 'HEAD /artifacts': ofAccount('210987654321') }, 'artifacts'],
+  'artifacts in a bucket of another account': ['artifacts', { 'HEAD /artifacts': ofAccount('210987654321') }],
   'artifacts in a bucket of the account that the settings name': [
-    { MLFLOW_ARTIFACT_BUCKET: 's3://210987654321@artifacts/mlflow' },
-    { 'HEAD /artifacts': ofAccount('210987654321') },
     'artifacts',
+    { 'HEAD /artifacts': ofAccount('210987654321') },
+    { MLFLOW_ARTIFACT_BUCKET: 's3://210987654321@artifacts/mlflow' },
   ],
-  'an artifact bucket in another region': [{}, { 'HEAD /artifacts': inRegion('eu-west-1', 301) }, 'artifacts'],
-  'an MLflow that is too old': [{}, { 'GET /version': [200, '3.0.0'] }, 'mlflow'],
-  'an MLflow that cannot be reached': [{ MLFLOW_TRACKING_URI: 'http://127.0.0.1:9' }, {}, 'mlflow'],
-  'an MLflow that wants another login': [{}, { 'GET /version': [401, 'Unauthorized'] }, 'mlflow'],
-  'a gateway that does not forward OTLP': [{}, { 'POST /v1/traces': [404, 'no'] }, 'mlflow'],
-  'an experiment of another stack': [{}, { 'GET /api/2.0/mlflow/experiments/get-by-name': ofStaging }, 'mlflow'],
+  'an artifact bucket in another region': ['artifacts', { 'HEAD /artifacts': inRegion('eu-west-1', 301) }],
+  'an MLflow that is too old': ['mlflow', { 'GET /version': [200, '3.0.0'] }],
+  'an MLflow that cannot be reached': ['mlflow', {}, { MLFLOW_TRACKING_URI: 'http://127.0.0.1:9' }],
+  'an MLflow that wants another login': ['mlflow', { 'GET /version': [401, 'Unauthorized'] }],
+  'a gateway that does not forward OTLP': ['mlflow', { 'POST /v1/traces': [404, 'no'] }],
+  'an experiment of another stack': ['mlflow', { 'GET /api/2.0/mlflow/experiments/get-by-name': ofStaging }],
   'an experiment that may be shared': [
-    { MLFLOW_EXPERIMENT_SHARED: 'true' },
-    { 'GET /api/2.0/mlflow/experiments/get-by-name': ofStaging },
     'mlflow',
+    { 'GET /api/2.0/mlflow/experiments/get-by-name': ofStaging },
+    { MLFLOW_EXPERIMENT_SHARED: 'true' },
   ],
   'an experiment that a person has renamed': [
-    {},
-    { 'POST /api/2.0/mlflow/experiments/search': [200, { experiments: [{ ...OF_PROD, name: 'Ann’s' }] }] },
     'mlflow',
+    { 'POST /api/2.0/mlflow/experiments/search': [200, { experiments: [{ ...OF_PROD, name: 'Ann’s' }] }] },
   ],
   'an MLflow app that does not exist': [
-    { MLFLOW_TRACKING_URI: `${ARN}:mlflow-app/app-1` },
-    { DescribeMlflowApp: [400, { __type: 'ResourceNotFound', message: 'no' }] },
     'mlflow',
+    { DescribeMlflowApp: [400, { __type: 'ResourceNotFound', message: 'no' }] },
+    { MLFLOW_TRACKING_URI: `${ARN}:mlflow-app/app-1` },
   ],
   'an MLflow app with another artifact bucket': [
-    { MLFLOW_TRACKING_URI: `${ARN}:mlflow-app/app-1`, SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: 'self' },
-    { DescribeMlflowApp: [200, { Status: 'Created', MlflowVersion: '3.4.0', ArtifactStoreUri: 's3://mlflow-own/x' }] },
     'artifacts',
+    { DescribeMlflowApp: [200, { Status: 'Created', MlflowVersion: '3.4.0', ArtifactStoreUri: 's3://mlflow-own/x' }] },
+    { MLFLOW_TRACKING_URI: `${ARN}:mlflow-app/app-1`, SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: 'self' },
   ],
   'a model that does not exist': [
-    {},
+    'judge',
     {
       'GET /inference-profiles/us.anthropic.claude-sonnet-4-6': [
         404,
@@ -406,41 +382,36 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string]> =
         { 'x-amzn-errortype': 'ResourceNotFoundException' },
       ],
     },
-    'judge',
   ],
   'a model without access': [
-    {},
+    'access',
     {
       'GET /foundation-model-availability/anthropic.claude-sonnet-4-6': availability({
         agreementAvailability: { status: 'NOT_AVAILABLE' },
       }),
     },
-    'access',
   ],
   'a quota of 0': [
-    {},
-    { 'ListServiceQuotas bedrock': [200, { Quotas: [{ QuotaName: QUOTAS[0]?.QuotaName, Value: 0 }] }] },
     'quota',
+    { 'ListServiceQuotas bedrock': [200, { Quotas: [{ QuotaName: QUOTAS[0]?.QuotaName, Value: 0 }] }] },
   ],
-  'a size above the quota': [{ SIZE: 'large' }, {}, 'quota'],
-  'a quota that is not listed': [{}, { 'ListServiceQuotas bedrock': [200, { Quotas: [] }] }, 'quota'],
+  'a size above the quota': ['quota', {}, { SIZE: 'large' }],
+  'a quota that is not listed': ['quota', { 'ListServiceQuotas bedrock': [200, { Quotas: [] }] }],
   'the Lambdas of a new account': [
-    {},
+    'lambda',
     {
       'GET /2016-08-19/account-settings': [
         200,
         { AccountLimit: { ConcurrentExecutions: 9, UnreservedConcurrentExecutions: 9 } },
       ],
     },
-    'lambda',
   ],
   'quotas that may not be read': [
-    {},
-    { 'GET /2016-08-19/account-settings': denied('lambda:GetAccountSettings') },
     'lambda',
+    { 'GET /2016-08-19/account-settings': denied('lambda:GetAccountSettings') },
   ],
   'subnets of two VPCs': [
-    { VPC_SUBNET_IDS: 'subnet-1,subnet-2', VPC_SECURITY_GROUP_IDS: 'sg-1' },
+    'vpc',
     {
       DescribeSubnets: xml(
         '<DescribeSubnetsResponse><item><vpcId>vpc-1</vpcId></item><item><vpcId>vpc-2</vpcId></item></DescribeSubnetsResponse>',
@@ -449,47 +420,46 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string]> =
         '<DescribeSecurityGroupsResponse><item><groupId>sg-1</groupId></item></DescribeSecurityGroupsResponse>',
       ),
     },
-    'vpc',
+    { VPC_SUBNET_IDS: 'subnet-1,subnet-2', VPC_SECURITY_GROUP_IDS: 'sg-1' },
   ],
   'a subnet that does not exist': [
-    { VPC_SUBNET_IDS: 'subnet-1', VPC_SECURITY_GROUP_IDS: 'sg-1' },
-    { DescribeSubnets: xmlError(400, 'InvalidSubnetID.NotFound', "The subnet ID 'subnet-1' does not exist") },
     'vpc',
+    { DescribeSubnets: xmlError(400, 'InvalidSubnetID.NotFound', "The subnet ID 'subnet-1' does not exist") },
+    { VPC_SUBNET_IDS: 'subnet-1', VPC_SECURITY_GROUP_IDS: 'sg-1' },
   ],
   'a key that is disabled': [
-    { WORK_KMS_KEY_ARN: 'arn:aws:kms:us-east-1:123456789012:key/k1' },
-    { DescribeKey: [200, { KeyMetadata: { KeyState: 'PendingDeletion' } }] },
     'keys',
+    { DescribeKey: [200, { KeyMetadata: { KeyState: 'PendingDeletion' } }] },
+    { WORK_KMS_KEY_ARN: 'arn:aws:kms:us-east-1:123456789012:key/k1' },
   ],
   'a secret that does not exist': [
+    'secrets',
+    { DescribeSecret: [400, { __type: 'ResourceNotFoundException', message: 'no' }] },
     {
       MLFLOW_SECRET_ARN: 'arn:aws:secretsmanager:us-east-1:123456789012:secret:mlflow-AbCdEf',
       MLFLOW_TRACKING_TOKEN: 'own',
     },
-    { DescribeSecret: [400, { __type: 'ResourceNotFoundException', message: 'no' }] },
-    'secrets',
   ],
   'a secret whose key is disabled': [
-    { REPLAY_HEADERS_SECRET_ARN: 'arn:aws:secretsmanager:us-east-1:123456789012:secret:replay-AbCdEf' },
+    'secrets',
     {
       DescribeSecret: [200, { KmsKeyId: 'arn:aws:kms:us-east-1:123456789012:key/k1' }],
       DescribeKey: [200, { KeyMetadata: { KeyState: 'Disabled' } }],
     },
-    'secrets',
+    { REPLAY_HEADERS_SECRET_ARN: 'arn:aws:secretsmanager:us-east-1:123456789012:secret:replay-AbCdEf' },
   ],
   'an ARN of another account': [
-    { WORK_KMS_KEY_ARN: 'arn:aws:kms:us-east-1:999999999999:key/k1' },
-    { DescribeKey: [200, { KeyMetadata: { KeyState: 'Enabled' } }] },
     'account',
+    { DescribeKey: [200, { KeyMetadata: { KeyState: 'Enabled' } }] },
+    { WORK_KMS_KEY_ARN: 'arn:aws:kms:us-east-1:999999999999:key/k1' },
   ],
   'a stack whose creation was rolled back': [
-    {},
+    'stack',
     {
       DescribeStacks: xml(
         '<DescribeStacksResponse><DescribeStacksResult><Stacks><member><StackName>SageMakerInferenceMonitoringStack-prod</StackName><StackStatus>ROLLBACK_COMPLETE</StackStatus></member></Stacks></DescribeStacksResult></DescribeStacksResponse>',
       ),
     },
-    'stack',
   ],
 };
 
@@ -501,7 +471,7 @@ afterAll(() => {
   if (process.env.UPDATE_FINDINGS) writeFileSync(RECORDED, JSON.stringify(printed, null, 2));
 });
 
-test.each(Object.entries(BROKEN))('names %s', async (name, [settings, changed, check]) => {
+test.each(Object.entries(BROKEN))('names %s', async (name, [check, changed = {}, settings = {}]) => {
   // The double of an MLflow app is the server itself.
   const self: Record<string, string> = settings.SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT
     ? { SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: aws.url }
