@@ -6,9 +6,7 @@ import { emulatedClients } from '../../local/servers/emulated-clients.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { traceIdOf } from '../../src/captures/trace/ids.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
-import { CONTRACT } from '../../src/core/contract/contract.ts';
 import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
-import type { BatchReport } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { connectBatchJudge } from '../../src/judge/connect.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
@@ -16,7 +14,6 @@ import { Budget, runScope } from '../../src/limits/budget.ts';
 import { LimitsTable } from '../../src/limits/table.ts';
 import type { NewAssessment, StoredTrace } from '../../src/mlflow/types.ts';
 import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
-import { checkBatch } from '../../src/monitoring/batch/jobs.ts';
 import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { type StandInJudge, startStandInJudge } from '../doubles/faulty-judge/server.ts';
@@ -25,6 +22,7 @@ import { MemoryTraces } from '../doubles/memory-traces.ts';
 import { answersIn, createItemTable } from '../helpers/answers-in.ts';
 import { chunkOf } from '../helpers/chunk-request.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
+import { emulated } from '../helpers/emulated.ts';
 import { readSpending } from '../helpers/spending.ts';
 import { testEnvironment } from '../helpers/test-environment.ts';
 
@@ -46,8 +44,7 @@ beforeAll(async () => {
   ministack = await startMiniStack();
   judge = await startStandInJudge();
   clients = emulatedClients(ministack);
-  const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
-  dynamo = new DynamoDBClient({ endpoint: ministack.url, region: ministack.region, credentials });
+  dynamo = new DynamoDBClient(emulated(ministack.url));
   // The code under test creates its clients from the environment, as in a Lambda.
   Object.assign(process.env, {
     AWS_ENDPOINT_URL_BEDROCK_RUNTIME: judge.url,
@@ -110,19 +107,15 @@ function storeThat(takes: (assessments: NewAssessment[]) => void) {
   };
 }
 
+const working = (more: object = {}) => ({
+  ...{ storage, store: storeThat(() => undefined), scorers, environment, always: () => undefined },
+  ...{ remainingMs: () => 900_000, requestId: 'prepared', ...more },
+});
+
 test('a job asks nothing at a price that is unknown while there is a budget', async () => {
   const request = await requestOf('unpriced');
   const batch = { ...connectBatchJudge(environment), maxCostUsd: () => null };
-  const remainingMs = () => 900_000;
-  const common = {
-    storage,
-    store: storeThat(() => undefined),
-    scorers,
-    environment,
-    remainingMs,
-    always: () => undefined,
-  };
-  const prepare = (limit?: Budget) => prepareChunk(request, { ...common, ...batch, ...(limit && { limit }) });
+  const prepare = (limit?: Budget) => prepareChunk(request, { ...working(), ...batch, ...(limit && { limit }) });
   const limit = new Budget({ table: new LimitsTable(dynamo, TABLE), run: 'unpriced', runUsd: 1 });
   expect(await prepare(limit)).toMatchObject({ records: 0, held: [] });
   expect(await prepare()).toMatchObject({ records: 1 });
@@ -134,8 +127,7 @@ test('holds the verdicts that the job did not answer while the budget has no roo
   const budgetOf = (runUsd: number) => new Budget({ table: new LimitsTable(dynamo, TABLE), run: RUN, runUsd });
   let written: NewAssessment[] = [];
   const store = storeThat((assessments) => (written = assessments));
-  const remainingMs = () => 900_000;
-  const common = { storage, store, scorers, environment, remainingMs, always: () => undefined, requestId: 'prepared' };
+  const common = working({ store });
 
   // Room for the answer of a batch job, which costs half as much as a call.
   const limit = budgetOf(0.02);
@@ -192,24 +184,6 @@ test('holds the verdicts that the job did not answer while the budget has no roo
   expect(after.committedUsd).toBe(after.spentUsd);
 });
 
-test('starts a job with what the chunks have prepared', async () => {
-  const run = 'start-run';
-  const chunks = [0, 1, 2];
-  const lines = chunks.map((chunk) => `${JSON.stringify({ contract: CONTRACT, chunk })}\n`).join('');
-  const manifest = workKeys.manifest(run, 0, 'a');
-  await storage.putText(WORK, manifest, lines);
-  await storage.putJson(WORK, workKeys.plan(run, 0), { contract: CONTRACT, manifest, more: false });
-  const state = (records: number) => ({ records, held: [] });
-  // The state of the second could not be written.
-  await storage.putJson(WORK, workKeys.batchPrepared(run, 0), state(120));
-  await storage.putJson(WORK, workKeys.batchPrepared(run, 2), state(1));
-  const bedrock = { send: async () => ({ jobArn: 'arn:job' }) };
-  const deps = { storage, workBucket: WORK, bedrock: bedrock as never, modelId: 'm', roleArn: 'r', pollSeconds: 1 };
-  expect(await checkBatch(run, deps)).toMatchObject({ outcome: 'waiting' });
-  const report = await storage.getJson<BatchReport>(WORK, workKeys.batchJobs(run));
-  expect(report?.jobs).toEqual([{ arn: 'arn:job', group: 0, records: 121, status: 'Submitted' }]);
-});
-
 test('writes the requests of a chunk only after its money is reserved and its state is written', async () => {
   const order: string[] = [];
   const note = (what: string) => order.push(what);
@@ -226,15 +200,7 @@ test('writes the requests of a chunk only after its money is reserved and its st
   });
   const request = await requestOf('order-run');
   const limit = new Budget({ table: new LimitsTable(dynamo, TABLE), run: 'order-run', runUsd: 1 });
-  const common = {
-    storage: noting,
-    store: storeThat(() => undefined),
-    scorers,
-    environment,
-    always: () => undefined,
-    remainingMs: () => 900_000,
-  };
-  const failing = prepareChunk(request, { ...common, ...connectBatchJudge(environment), limit });
+  const failing = prepareChunk(request, { ...working({ storage: noting }), ...connectBatchJudge(environment), limit });
   await expect(failing).rejects.toThrow('S3 is away');
   expect(order).toEqual(['state']);
   expect(await readSpending({ client: dynamo, table: TABLE }, runScope('order-run'))).toEqual({

@@ -2,13 +2,12 @@
 
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { json } from 'node:stream/consumers';
 import { CreateBucketCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { CreateSecretCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
+import { emulated } from '../helpers/emulated.ts';
 import { chatLine, ReplayFolder, readLines, runCli } from '../helpers/replay.ts';
-import { type Serving, serve } from '../helpers/serve.ts';
 
 let folder: ReplayFolder;
 let endpoint: StandInEndpoint;
@@ -30,9 +29,7 @@ describe('captures in S3', () => {
 
   beforeAll(async () => {
     aws = await startMiniStack();
-    const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
-    const client = { endpoint: aws.url, region: aws.region, credentials };
-    s3 = new S3Client({ ...client, forcePathStyle: true });
+    s3 = new S3Client(emulated(aws.url));
     await s3.send(new CreateBucketCommand({ Bucket: BUCKET }));
     for (const hour of [9, 10, 11]) {
       const lines = [0, 1].map((i) => chatLine(`h${hour}-${i}`, (hour - 10) * 3600 + i, `hour ${hour} number ${i}`));
@@ -46,7 +43,7 @@ describe('captures in S3', () => {
         Body: `${chatLine('other', 0, 'other')}\n`,
       }),
     );
-    const secrets = new SecretsManagerClient(client);
+    const secrets = new SecretsManagerClient(emulated(aws.url));
     await secrets.send(
       new CreateSecretCommand({ Name: 'headers', SecretString: '{"Authorization":"Bearer from-the-secret"}' }),
     );
@@ -159,68 +156,5 @@ describe('captures in S3', () => {
       code: 2,
       stderr: expect.stringContaining('BucketMissing'),
     });
-  });
-});
-
-describe('the judge of pairs', () => {
-  let server: Serving;
-  let asked: string[];
-
-  beforeEach(async () => {
-    asked = [];
-    // An OpenAI-compatible model that prefers the reply that mentions the parcel, in either position.
-    server = await serve(async (request, response) => {
-      const { messages } = (await json(request)) as { messages: { role: string; content: unknown }[] };
-      const user = JSON.stringify(messages.at(-1)?.content);
-      asked.push(user);
-      const [first = '', second = ''] = user.split(/REPLY \d of 2/).slice(1);
-      const value =
-        first.includes('8841') === second.includes('8841')
-          ? 'equally good'
-          : first.includes('8841')
-            ? 'reply 1'
-            : 'reply 2';
-      const content = JSON.stringify({ pairwise_preference: { rationale: 'It names the parcel.', value } });
-      const reply = {
-        choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }],
-        usage: { prompt_tokens: 100, completion_tokens: 10, total_tokens: 110 },
-      };
-      response.setHeader('content-type', 'application/json');
-      response.end(JSON.stringify(reply));
-    });
-  });
-  afterEach(() => server.close());
-
-  test('is asked only about replies that differ, in both orders', async () => {
-    const file = folder.write('a.jsonl', [
-      chatLine('worse', 0, 'Where is it?', 'Parcel 8841 arrives today.'),
-      chatLine('better', 0, 'Where is parcel 8841?', 'I do not know.'),
-      chatLine('same', 0, 'Hello', 'You asked: hello'),
-    ]);
-    const out = join(folder.path, 'out');
-    const env = {
-      JUDGE_BASE_URL: `${server.url}/v1`,
-      JUDGE_API_KEY: 'k',
-      DOTENV_CONFIG_PATH: join(folder.path, 'none'),
-    };
-    const args = [
-      ...['replay', file, '--url', endpoint.url, '--quiet', '--compare', '--judge', '--judge-model'],
-      ...['openai:/test', '-o', out],
-    ];
-    // Its price is unknown, so a budget could not be enforced.
-    expect(await runCli(args, env)).toMatchObject({ code: 2, stderr: expect.stringContaining('JudgePriceUnknown') });
-    expect(endpoint.arrivals.count).toBe(0);
-    const { code, stdout } = await runCli([...args, '--budget', '0'], env);
-    expect(code).toBe(0);
-    expect(stdout).toContain('judged: 1 better, 0 same, 1 worse, 0 undecided, 0 without a verdict');
-    expect(asked).toHaveLength(4);
-    const comparison = JSON.parse(readFileSync(join(out, 'compare.json'), 'utf8')) as {
-      regressions: { eventId: string; rationale: string; regressions: string[] }[];
-    };
-    expect(comparison.regressions.find(({ eventId }) => eventId === 'worse')).toMatchObject({
-      rationale: expect.stringContaining('It names the parcel.'),
-      regressions: expect.arrayContaining(['judged-worse']),
-    });
-    expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain('It names the parcel.');
   });
 });

@@ -14,6 +14,7 @@ import { STAND_IN_PATH } from '../../../src/judge/judge-id.ts';
 import type { BehaviorInput } from '../../doubles/faulty-judge/behavior.ts';
 import { type StandInJudge, startStandInJudge } from '../../doubles/faulty-judge/server.ts';
 import { expectPublished } from '../../helpers/published-json.ts';
+import { runCli } from '../../helpers/replay.ts';
 import { temporaryFolder } from '../../helpers/temporary-folder.ts';
 import GUIDELINES from './guidelines.json' with { type: 'json' };
 import { credentials } from './setup.ts';
@@ -201,31 +202,19 @@ test('shows what fails first, with the judge’s words', async () => {
 });
 
 test('the command prints JSON to standard output alone, and its exit code is that of the threshold', async () => {
-  const words = [
-    'bin/inference-monitor.ts',
-    'judge',
-    `${CHATS}:7`,
-    '--judge-model',
-    'stand-in',
-    '--guideline',
-    'no_bleach=The reply never says "bleach".',
-  ];
-  const options = { cwd: packagePath(), env: { PATH: process.env.PATH, NODE_OPTIONS: '' } };
-  const command = promisify(execFile)(process.execPath, [...words, '--at-least', 'no_bleach:1', '--json'], options);
-  const { code, stdout } = (await command.catch((error: unknown) => error)) as { code: number; stdout: string };
+  const judge = ['judge', `${CHATS}:7`, '--judge-model', 'stand-in'];
+  const rule = ['--guideline', 'no_bleach=The reply never says "bleach".', '--at-least', 'no_bleach:1'];
+  const { code, stdout } = await runCli([...judge, ...rule, '--json'], { NODE_OPTIONS: '' });
   expect(code).toBe(1);
   expect(expectPublished('judge', stdout)).toMatchObject({ captures: 1, verdicts: [{ line: 7, value: 'no' }] });
 });
 
 test('the stand-in of the local environment is never named as the model, and costs nothing', async () => {
-  const monitor = ['--import', packagePath('bin', 'ready.js'), packagePath('bin', 'inference-monitor.ts')];
-  const run = (...words: string[]) =>
-    promisify(execFile)(process.execPath, [...monitor, ...words], {
-      env: { ...process.env, DOTENV_CONFIG_PATH: '/nonexistent', AWS_ENDPOINT_URL_BEDROCK_RUNTIME: local.url },
-    });
+  const env = { DOTENV_CONFIG_PATH: '/nonexistent', AWS_ENDPOINT_URL_BEDROCK_RUNTIME: local.url };
+  const run = (...words: string[]) => runCli(words, env);
   const name = 'stand-in for bedrock:/us.anthropic.claude-sonnet-5-5';
   const { stdout, stderr } = await run('judge', CHATS, '--scorer', 'safety');
-  expect(stderr).toBe(`Asking ${name} about 10 captures: it costs nothing.\n`);
+  expect(stderr).toContain(`Asking ${name} about 10 captures: it costs nothing.\n`);
   expect(stdout).toContain(`10 captures, judge ${name}, $0.00`);
   const { stdout: json } = await run('judge', CHATS, '--scorer', 'safety', '--json');
   expect(expectPublished('judge', json)).toMatchObject({ judge: name, spend: { calls: 10, usd: 0 } });

@@ -6,7 +6,7 @@ import { JUDGE_RETRY } from '../../../src/judge/calls/model-caller.ts';
 import { answeredBefore } from '../../../src/judge/errors.ts';
 import type { Judge, JudgeResult } from '../../../src/judge/types.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';
-import { CHAT_SCORERS, MODEL, outcomesOf, PARCEL_VERDICTS, requestOf, userTextOf, useStandIn } from './setup.ts';
+import { CHAT_SCORERS, MODEL, outcomesOf, PARCEL_VERDICTS, userTextOf, useStandIn } from './setup.ts';
 
 const rig = useStandIn();
 const captureOf = (i: number) =>
@@ -101,28 +101,6 @@ describe('lasting failures', () => {
     });
   });
 
-  test('carry the verdicts given before and their cost', async () => {
-    rig.behave({ fault: 'missing-keys', faultyCalls: 1 });
-    const judge = rig.judge({
-      retry,
-      // The first call answers partially. All later calls are throttled.
-      price: (usage) => {
-        rig.standIn.behave({ throttleShare: 1 });
-        return usage.inputTokens * 1e-6;
-      },
-    });
-    const error = await failureOf(judge.judge(captureOf(1), CHAT_SCORERS));
-    expect(error.name).toBe('JudgeThrottled');
-    expect(outcomesOf(answeredBefore(error))).toEqual({
-      safety: 'yes',
-      fluency: 'yes',
-      professional_tone: 'yes',
-      no_harmful_advice: 'yes',
-      refusal: 'no',
-    });
-    expect(answeredBefore(error).spend).toMatchObject({ calls: 1, inputTokens: rig.standIn.counts.inputTokens });
-  });
-
   test.each([
     ['in a call', { delayMs: 60_000 }, 1],
     ['between attempts', { throttleShare: 1 }, 3],
@@ -182,18 +160,6 @@ describe('refusals', () => {
     expect(asked).toEqual(['capture', 'capture', 'capture', 'harmless', 'harmless', 'harmless']);
   });
 
-  test('become error verdicts of the capture if the canary question is answered', async () => {
-    rig.behave({ errorShare: 1, errorStatus: 400, errorType: 'ValidationException', faultyCalls: 3 });
-    const judge = rig.judge();
-    const refused = await judge.judge(captureOf(1), CHAT_SCORERS);
-    expect(new Set(Object.values(outcomesOf(refused)))).toEqual(new Set(['JudgeInputRejected']));
-    // The cost of the canary question is accounted for.
-    expect(refused.spend).toMatchObject({ calls: 1, inputTokens: rig.standIn.counts.inputTokens });
-    rig.standIn.forget();
-    expect(outcomesOf(await judge.judge(captureOf(2), CHAT_SCORERS))).toEqual(PARCEL_VERDICTS);
-    expect(requestOf(rig.standIn.recorded[0]).outputConfig).toBeDefined();
-  });
-
   test('concern only the capture after the model has answered others', async () => {
     const judge = rig.judge();
     await judge.judge(captureOf(1), CHAT_SCORERS);
@@ -202,13 +168,4 @@ describe('refusals', () => {
     expect(new Set(Object.values(outcomesOf(refused)))).toEqual(new Set(['JudgeInputRejected']));
     expect(rig.standIn.counts.calls).toBe(1);
   });
-});
-
-test("returns a worst case above the cost, and none if the model's price is unknown", async () => {
-  const judge = rig.judge();
-  const most = judge.maxCostUsd(captureOf(1), CHAT_SCORERS) ?? 0;
-  const { spend } = await judge.judge(captureOf(1), CHAT_SCORERS);
-  expect(most).toBeGreaterThan(spend.usd ?? 0);
-  expect(most).toBeLessThan((spend.usd ?? 0) * 6);
-  expect(rig.judge({ price: () => null }).maxCostUsd(captureOf(1), CHAT_SCORERS)).toBeNull();
 });

@@ -122,24 +122,6 @@ describe('a response with status 200 that is not an answer', () => {
   });
 });
 
-test('uses up a budget despite reports that would refill it', async () => {
-  const judge = judgeThatReports({
-    prompt_tokens: 500,
-    completion_tokens: 1,
-    prompt_tokens_details: { cached_tokens: 9e4 },
-  });
-  const most = judge.maxCostUsd(chatCapture(), YES_NO_SCORERS) ?? 0;
-  const limit = new OwnLimit(10 * most);
-  let calls = 0;
-  for (; calls < 50; calls += 1) {
-    const reservation = await limit.reserve(most);
-    if (reservation === 'held') break;
-    await reservation.settle((await judge.judge(chatCapture(), YES_NO_SCORERS)).spend.usd ?? 0);
-  }
-  expect(calls).toBeGreaterThan(8);
-  expect(calls).toBeLessThan(14);
-});
-
 test('applies to the answers of a batch job', () => {
   const modelOutput = {
     output: { message: { content: [{ text: '{}' }] } },

@@ -86,27 +86,6 @@ describe('the verifier of the double', () => {
 });
 
 describe('expired credentials', () => {
-  test('are refreshed when the service reports them', async () => {
-    const asked: unknown[] = [];
-    const authorizer = sigV4Authorizer(target(MANAGED_ARNS.server), async (options) => {
-      asked.push(options);
-      return MANAGED_CREDENTIALS;
-    });
-    const request = { method: 'GET', url: new URL('http://localhost/'), headers: {} };
-    await authorizer.authorize(request);
-    expect(await authorizer.renew({ status: 403, text: 'denied', errorType: 'AccessDeniedException', sent: {} })).toBe(
-      false,
-    );
-    expect(await authorizer.renew({ status: 403, text: '', errorType: 'ExpiredTokenException', sent: {} })).toBe(true);
-    await authorizer.authorize(request);
-    await authorizer.authorize(request);
-    expect(asked.map((options) => (options as { forceRefresh?: boolean } | undefined)?.forceRefresh)).toEqual([
-      undefined,
-      true,
-      undefined,
-    ]);
-  });
-
   test('missing credentials are reported', async () => {
     const authorizer = sigV4Authorizer(target(MANAGED_ARNS.server), async () => {
       throw new Error('Could not load credentials from any providers');
