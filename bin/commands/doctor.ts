@@ -1,13 +1,14 @@
 /**
- * `inference-monitor doctor`: checks what a deployment needs, and the deployed stack. It changes nothing, and pays nothing without
- * `--ask-judge`.
+ * `inference-monitor doctor`: checks what a deployment needs, the deployed stack, and its ledger. It changes nothing, and pays nothing
+ * without `--ask-judge`.
  */
 
 import { many } from '../../src/core/text/figure-text.ts';
-import { command, numbers, option, options } from '../cli/options.ts';
+import { command, numbers, option, options, refuseUseless } from '../cli/options.ts';
 import { EXIT, jsonOption, print } from '../cli/output.ts';
 import { block, bold, dim, type Page, red, section, table } from '../cli/page.ts';
 import { stackOption } from '../cli/stack.ts';
+import { windowOfFlags, windowOptions } from '../cli/window.ts';
 import { type Diagnosis, diagnose } from '../doctor/diagnose.ts';
 // Headings, each with its checks in order.
 import GROUPS from '../doctor/groups.json' with { type: 'json' };
@@ -18,11 +19,16 @@ const OPTIONS = options(
   option('--region <region>', 'region of the stack (default: AWS_REGION)'),
   stackOption(),
   option('--ask-judge', 'ask the judge one question, which costs some cents; its most is printed before'),
+  option('--ledger', 'compare the ledger with MLflow, trace by trace and verdict by verdict'),
+  ...windowOptions(),
   jsonOption(),
 );
 
-export default command('doctor', OPTIONS, async ({ json, ...flags }) => {
-  const diagnosis = await diagnose(flags);
+export default command('doctor', OPTIONS, async ({ json, ledger, ...flags }) => {
+  refuseUseless({ ...flags, ledger }, { from: ['ledger'], to: ['ledger'] });
+  const nowMs = Date.now();
+  const { fromMs, toMs = nowMs } = windowOfFlags({ from: '7d', ...flags }, nowMs);
+  const diagnosis = await diagnose({ ...flags, ledger: ledger ? { fromMs: fromMs ?? nowMs, toMs } : undefined });
   const about = diagnosis.endpoint && diagnosis.stack ? diagnosis : undefined;
   print<Diagnosis>(diagnosis, json, diagnosisPage(diagnosis), about);
   if (!diagnosis.healthy) process.exitCode = EXIT.found;

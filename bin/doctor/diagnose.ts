@@ -2,6 +2,7 @@
 
 import { ARN_NAMES } from '../../lib/settings/checks.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
+import type { TimeWindow } from '../../src/quality/counts-store.ts';
 import type { About } from '../cli/output.ts';
 import { type DeployedStack, deployedSettings, openStack } from '../cli/stack.ts';
 import { checkAccount } from './account.ts';
@@ -23,6 +24,7 @@ import {
   under,
 } from './finding.ts';
 import { checkJudge } from './judge.ts';
+import { checkLedger } from './ledger.ts';
 import { checkMlflow } from './mlflow.ts';
 import { checkBedrock, checkLambda } from './quotas.ts';
 import { checkSettingsFor, type ReadSettings } from './settings.ts';
@@ -35,6 +37,8 @@ export interface DoctorFlags {
   region?: string;
   stack?: string;
   askJudge?: boolean | undefined;
+  /** The ledger is compared with MLflow in this window. */
+  ledger?: TimeWindow | undefined;
 }
 
 export interface Diagnosis extends About {
@@ -109,7 +113,9 @@ async function examine(clients: Clients, flags: DoctorFlags, region: string | un
   if (hasError(account)) return [...account, ...findings];
   const model = settings.BEDROCK_MODEL_ID;
   const answer = flags.askJudge && model !== undefined ? await askJudge(context, model) : [];
-  return [...account, ...findings, ...(await checkAll([...CHECKS, ...shape], context)), ...answer];
+  const all = await checkAll([...CHECKS, ...shape], context);
+  const ledger = flags.ledger ? await checkLedger(context, flags.ledger) : [];
+  return [...account, ...findings, ...all, ...ledger, ...answer];
 }
 
 /** Returns the stack that a person names, if the settings here are of another one. @throws the errors of `openStack` */

@@ -83,7 +83,8 @@ const SPANS_TAG = 'mlflow.trace.spansLocation';
 export const lacksSpans = (stored: StoredTrace | undefined): boolean =>
   stored?.info !== undefined && !stored.info.tagKeys.includes(SPANS_TAG);
 
-function storedTrace(info: TraceInfoReply): StoredTrace {
+/** Returns what is known of a trace that was found. */
+export function storedTrace(info: TraceInfoReply): StoredTrace {
   return {
     readAtMs: Date.now(),
     traceId: info.trace_id,

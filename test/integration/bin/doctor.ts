@@ -5,9 +5,13 @@ import { PutBucketNotificationConfigurationCommand } from '@aws-sdk/client-s3';
 import doctorCommand from '../../../bin/commands/doctor.ts';
 import type { Diagnosis } from '../../../bin/doctor/diagnose.ts';
 import { callAws } from '../../../src/core/aws/aws-json.ts';
+import { Storage, type Work } from '../../../src/core/aws/storage.ts';
 import { CONTRACT } from '../../../src/core/contract/contract.ts';
 import { resourceNames } from '../../../src/core/contract/names.ts';
+import { appendRows, listFiles, removeFiles } from '../../../src/ledger/files.ts';
+import type { Table } from '../../../src/ledger/tables.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
+import { ledgerRows } from '../../helpers/ledger-rows.ts';
 import { type Serving, serve } from '../../helpers/serve.ts';
 import { ENDPOINT, environment, GROUND_TRUTH_S3_PREFIX, PREFIX, pipeline, run } from './stack.ts';
 
@@ -65,6 +69,7 @@ afterAll(() => front.close());
 /** The findings that are not ok, as lines. */
 async function doctor(
   variables: Record<string, string> = {},
+  ...flags: string[]
 ): Promise<{ code: number; lines: string[]; ok: string[] }> {
   const before = { ...process.env };
   const { url } = front;
@@ -74,7 +79,7 @@ async function doctor(
     variables,
   );
   try {
-    const { code, stdout } = await run(doctorCommand(), '--json');
+    const { code, stdout } = await run(doctorCommand(), '--json', ...flags);
     const { findings } = JSON.parse(stdout) as Diagnosis;
     const told = findings.filter(({ level }) => level !== 'ok');
     return {
@@ -88,6 +93,81 @@ async function doctor(
 }
 
 const NO_QUOTA = expect.stringMatching(/^warning quota: Service Quotas has no quota/);
+
+const DAY = '2026-11-17';
+const LEDGER = ['--ledger', '--from', DAY, '--to', '2026-11-18'];
+
+describe('doctor --ledger', () => {
+  const ids: string[] = [];
+  const hour = `${ENDPOINT}/AllTraffic/${DAY.replaceAll('-', '/')}/10`;
+  let work: Work;
+  const rowsOfDay = async () => {
+    const rows = await ledgerRows(work.storage, work.workBucket);
+    return { traces: rows.captures.filter(isOfDay), verdicts: rows.verdicts.filter(isOfDay) };
+  };
+  const isOfDay = (row: { hour?: string }) => row.hour?.startsWith(DAY);
+  const filesOfDay = (table: Table) => Array.fromAsync(listFiles(work, table, DAY, DAY), ({ key }) => key);
+  /** Processes a chat, and returns the files with its rows. */
+  async function processed(name: string): Promise<{ captures: string[]; verdicts: string[] }> {
+    const before = [...(await filesOfDay('captures')), ...(await filesOfDay('verdicts'))];
+    await pipeline.process(`${hour}/${name}.jsonl`, [chatLine(name, `${DAY}T10:07:00Z`)]);
+    const { traces } = await rowsOfDay();
+    ids.push(traces.find(({ key }) => key?.includes(name))?.traceId ?? '');
+    const isNew = (key: string) => !before.includes(key);
+    const [captures, verdicts] = [await filesOfDay('captures'), await filesOfDay('verdicts')];
+    return { captures: captures.filter(isNew), verdicts: verdicts.filter(isNew) };
+  }
+  const send = (method: string, path: string, json?: object) =>
+    fetch(`${environment.mlflowUrl}/api/${path}`, {
+      method,
+      ...(json && { body: JSON.stringify(json), headers: { 'content-type': 'application/json' } }),
+    }).then((reply) => expect(reply.status).toBe(200));
+
+  beforeAll(() => {
+    work = { storage: new Storage(environment.clients.s3), workBucket: pipeline.outputs.workBucket };
+  });
+
+  test('finds nothing in a stack that works', async () => {
+    await processed('whole');
+    const { lines, ok } = await doctor({}, ...LEDGER);
+    expect(lines).toEqual([NO_QUOTA]);
+    expect(ok).toContainEqual(
+      expect.stringMatching(/^ledger: 1 trace and [1-9]\d* verdicts of the ledger are in MLflow /),
+    );
+  });
+
+  test('names what people have deleted, and what has no row', async () => {
+    await processed('deleted');
+    const lost = await processed('lost');
+    const half = await processed('half');
+    const { traces, verdicts } = await rowsOfDay();
+    const [whole = '', deleted = '', unknown = '', silent = ''] = ids;
+    const verdictOf = (traceId: string, name: string) =>
+      verdicts.find((row) => row.traceId === traceId && row.scorer === name);
+    const { experimentId } = traces[0] ?? {};
+    await send('POST', '2.0/mlflow/traces/delete-traces', { experiment_id: experimentId, request_ids: [deleted] });
+    const gone = verdictOf(whole, 'safety');
+    await send('DELETE', `3.0/mlflow/traces/${whole}/assessments/${gone?.assessmentId}`);
+    // Another value, as if the rows of a later verdict had been written alone.
+    const other = verdictOf(whole, 'fluency');
+    await appendRows(work, { verdicts: [{ ...other, value: 'other', precedence: (other?.precedence ?? 0n) + 1n }] });
+    await removeFiles(work, [...lost.captures, ...lost.verdicts, ...half.verdicts]);
+    const { lines, code } = await doctor({}, ...LEDGER);
+    const about = (what: string) => lines.filter((line) => line.startsWith('warning ledger: ') && line.includes(what));
+    expect(about('traces of the ledger are not in MLflow')).toEqual([expect.stringContaining(`1 traces of`)]);
+    expect(about('traces of the ledger are not in MLflow')[0]).toContain(deleted);
+    expect(about('traces in MLflow are in no row')[0]).toContain(`: ${unknown}. `);
+    expect(about('verdicts of the ledger are not in MLflow')[0]).toContain(`: ${whole} safety. `);
+    expect(about('verdicts of the ledger have another value')[0]).toContain(`: ${whole} fluency. `);
+    expect(about('verdicts in MLflow are in no row')[0]).toContain(silent);
+    expect(lines).toHaveLength(6);
+    expect(code).toBe(0);
+  });
+
+  test('is what --from is for', async () => {
+    expect((await run(doctorCommand(), '--from', '1d')).error?.name).toBe('OptionsContradict');
+  });
+});
 
 describe('doctor', () => {
   test('finds a deployed stack in order', async () => {
