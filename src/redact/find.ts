@@ -187,7 +187,9 @@ class Search {
       if (form.at) {
         const start = match[1] === undefined ? first + all.length : first - group.length;
         const read = form.at({ text, start, end: start, told, follows: false });
-        if (read) pattern.lastIndex = this.#add(name, start, start + read.length, read.value) - part.start;
+        const end = read && this.#add(name, start, start + read.length, read.value) - part.start;
+        // An item that begins before the match may end before it, too.
+        if (end !== undefined) pattern.lastIndex = Math.max(end, match.index + all.length);
         // A match of no characters, before an item, is found again.
         else if (all === '') pattern.lastIndex += 1;
         continue;
