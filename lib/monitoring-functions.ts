@@ -54,6 +54,8 @@ export function monitoringFunctions(scope: Construct, props: StackContext): Moni
     grantMlflow(role, settings);
     grantPseudonymKey(role, settings);
   }
+  // Labels of people are read once a day.
+  grantMlflow(functions.summarizer.role, settings);
   for (const { role } of [processor, evaluator]) grantArtifacts(role, settings);
   grantWorkBucket(functions, props.workBucket);
   if (settings.CONTENT === 'none') {

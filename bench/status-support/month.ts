@@ -10,7 +10,7 @@ import { forEachConcurrently } from '../../src/core/process/concurrency.ts';
 import { Random } from '../../src/core/values/random.ts';
 import { appendRows, writeFile } from '../../src/ledger/files.ts';
 import { precedenceOf } from '../../src/ledger/precedence.ts';
-import { type LedgerRows, noRows, type Row, TABLE_NAMES } from '../../src/ledger/tables.ts';
+import { type LedgerRows, LINE_TABLES, noRows, type Row } from '../../src/ledger/tables.ts';
 import { writeSum } from '../../src/quality/day-sums.ts';
 import { foldRows } from '../../src/quality/fold.ts';
 import { hourOf } from '../../src/quality/tally.ts';
@@ -93,7 +93,7 @@ async function writeMerged(work: Work, startMs: number, runs: number, random: Ra
 function mergedRows(random: Random, ms: number, runs: number): LedgerRows {
   const all = Array.from({ length: runs }, (_, n) => runRows(random, ms + n));
   const rows = noRows();
-  for (const table of TABLE_NAMES) rows[table] = all.flatMap((one): Row<typeof table>[] => one[table]) as never;
+  for (const table of LINE_TABLES) rows[table] = all.flatMap((one): Row<typeof table>[] => one[table]) as never;
   return rows;
 }
 

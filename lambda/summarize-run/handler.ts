@@ -14,6 +14,7 @@ import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { startForWaiting } from '../../src/ground-truth/start-waiting.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { isCacheKnown, isCacheMissed } from '../../src/monitoring/cache-missed.ts';
+import { readLabelsDaily } from '../../src/monitoring/read-labels.ts';
 import { removeTexts } from '../../src/monitoring/remove-texts.ts';
 import { describeFailure } from '../../src/monitoring/run-failure.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
@@ -38,6 +39,8 @@ const stepFunctions = new SFNClient({});
 const PAGE_MS = 60_000;
 /** Some megabytes of the ledger are merged in less. */
 const MERGE_MS = 90_000;
+/** A request to MLflow is repeated for less. */
+const LABELS_MS = 120_000;
 
 const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Context): Promise<SummarizeResult> => {
   const bucket = environment.WORK_BUCKET;
@@ -74,6 +77,14 @@ const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Conte
     hasTime: () => context.getRemainingTimeInMillis() > MERGE_MS,
   }).catch((error: unknown) =>
     logger.warn('The ledger could not be merged. A later run merges it', { error: error as Error }),
+  );
+  await readLabelsDaily(work, {
+    connect: async () => (await import('../../src/mlflow/connect.ts')).mlflowOf(environment, storage.s3),
+    ...{ experiment: environment.MLFLOW_EXPERIMENT_NAME, scorers },
+    nowMs: Date.now(),
+    hasTime: () => context.getRemainingTimeInMillis() > LABELS_MS,
+  }).catch((error: unknown) =>
+    logger.warn("People's labels could not be read. A run of tomorrow reads them", { error: error as Error }),
   );
   const ok = summary.status !== 'failed';
   const { error: name, cause } = ok ? { error: '', cause: '' } : describeFailure(summary);

@@ -9,7 +9,7 @@ import { ledgerKeys } from '../core/contract/work-keys.ts';
 import { forEachConcurrently, inOrder } from '../core/process/concurrency.ts';
 import { readForgotten } from './forgotten.ts';
 import { fromParquet, partsIn, type Sought, searchParquet, TAIL_BYTES, toParquet } from './parquet.ts';
-import { isOfIds, type LedgerRows, type Row, TABLE_NAMES, type Table } from './tables.ts';
+import { isOfIds, type LedgerRows, LINE_TABLES, type Row, type Table } from './tables.ts';
 
 export interface LedgerFile {
   table: Table;
@@ -42,7 +42,7 @@ export const touches = ({ first, last }: LedgerFile, hour: string): boolean => f
 
 /** Writes rows, a part for each table and day. Captures are written last: a reader that finds one finds its verdicts. */
 export async function appendRows(work: Work, rows: Partial<LedgerRows>): Promise<void> {
-  for (const table of TABLE_NAMES.toReversed()) {
+  for (const table of LINE_TABLES.toReversed()) {
     const byDay = Map.groupBy<string, Row<typeof table>>(rows[table] ?? [], ({ hour = '' }) => dayOf(hour));
     await forEachConcurrently(AT_ONCE, byDay, ([day, own]) => writeFile(work, table, day, own));
   }
@@ -185,6 +185,22 @@ function partsOfFile({ storage, workBucket: bucket }: Work, { key, etag, size }:
       return new Uint8Array(bytes).buffer;
     },
   };
+}
+
+/** Replaces people's labels of a day, also by none. */
+export async function writeLabels(
+  { storage, workBucket }: Work,
+  day: string,
+  rows: readonly Row<'labels'>[],
+): Promise<void> {
+  const body = await toParquet('labels', rows);
+  await storage.putBytes(workBucket, ledgerKeys.labels(day), { body, type: 'application/vnd.apache.parquet' });
+}
+
+/** Whether nobody has written an object before: who does so first, does the work that it is named by. */
+export async function isFirst({ storage, workBucket }: Work, key: string): Promise<boolean> {
+  if ((await storage.head(workBucket, key)) !== undefined) return false;
+  return (await storage.putIf(workBucket, key, { body: '', type: 'text/plain' })) !== undefined;
 }
 
 /** Returns the parts that a merged file has the rows of. */

@@ -152,6 +152,19 @@ export const TABLES = {
     /** Rows of tables, which are counted. */
     isCounted: 'flag',
   },
+  /** A row per trace, scorer and person: what MLflow had when it was read. No other file of a day has labels. */
+  labels: {
+    hour: 'text',
+    variant: 'text',
+    traceId: 'text',
+    scorer: 'text',
+    person: 'text',
+    /** As verdicts have it. Absent if it is no value of the scorer. */
+    value: 'text',
+    number: 'number',
+    labeledAt: 'time',
+    readAt: 'time',
+  },
 } as const satisfies Record<string, Record<string, ColumnType>>;
 
 export type Table = keyof typeof TABLES;
@@ -165,8 +178,12 @@ export const SOUGHT: Record<Table, readonly string[]> = {
   inferences: ['traceId'],
   'ids/people': ['userId', 'sessionId', 'traceId'],
   'ids/inferences': ['id', 'traceId'],
+  labels: ['traceId'],
 };
 export const TABLE_NAMES = Object.keys(TABLES) as Table[];
+/** The tables that attempts at chunks write. */
+export type LineTable = Exclude<Table, 'labels'>;
+export const LINE_TABLES = TABLE_NAMES.filter((table): table is LineTable => table !== 'labels');
 type Columns<T extends Table> = (typeof TABLES)[T];
 
 /** A row. A column may be absent; in a file, it is then null. */
@@ -181,8 +198,8 @@ export type EventColumns = Pick<Row<'captures'>, keyof typeof EVENT>;
 export const eventIn = (row: EventColumns): EventColumns =>
   Object.fromEntries((Object.keys(EVENT) as (keyof EventColumns)[]).map((column) => [column, row[column]]));
 
-/** Rows of each table. */
-export type LedgerRows = { [T in Table]: Row<T>[] };
+/** Rows of each of these. */
+export type LedgerRows = { [T in LineTable]: Row<T>[] };
 
 export const noRows = (): LedgerRows => ({
   captures: [],

@@ -7,9 +7,9 @@ import { HOUR_MS } from '../captures/files/capture-path.ts';
 import type { Work } from '../core/aws/storage.ts';
 import { ledgerKeys } from '../core/contract/work-keys.ts';
 import { inOrder } from '../core/process/concurrency.ts';
-import { type LedgerFile, listFiles, partsOf, readFiles, removeFiles, writeFile } from '../ledger/files.ts';
+import { isFirst, type LedgerFile, listFiles, partsOf, readFiles, removeFiles, writeFile } from '../ledger/files.ts';
 import { forgetAgain } from '../ledger/forget.ts';
-import { isOfIds, type Row, SOUGHT, TABLE_NAMES, type Table } from '../ledger/tables.ts';
+import { isOfIds, LINE_TABLES, type LineTable, type Row, SOUGHT, type Table } from '../ledger/tables.ts';
 import { countsOfDay, readSum, writeSum } from './day-sums.ts';
 import { COUNTED } from './fold.ts';
 import type { Measure } from './objectives.ts';
@@ -30,18 +30,14 @@ interface Merge {
 
 /** Merges what is there, if nobody has done so in this hour. */
 export async function mergeHourly(work: Work, merge: Merge): Promise<void> {
-  const { storage, workBucket } = work;
-  const key = ledgerKeys.merge(hourOf(merge.nowMs));
-  if ((await storage.head(workBucket, key)) !== undefined) return;
-  const isFirst = await storage.putIf(workBucket, key, { body: '', type: 'text/plain' });
-  if (isFirst !== undefined) await mergeLedger(work, merge);
+  if (await isFirst(work, ledgerKeys.merge(hourOf(merge.nowMs)))) await mergeLedger(work, merge);
 }
 
 /** Merges the parts that are older than an hour, of every day. What there is no time for, the next merge takes. */
 export async function mergeLedger(work: Work, merge: Merge): Promise<void> {
   await forgetAgain(work, merge.nowMs, merge.hasTime);
   const days = new Map<string, LedgerFile[]>();
-  for (const table of TABLE_NAMES) {
+  for (const table of LINE_TABLES) {
     for await (const file of listFiles(work, table)) days.set(file.day, [...(days.get(file.day) ?? []), file]);
   }
   for (const [day, files] of days) {
@@ -64,7 +60,7 @@ async function mergeDay(work: Work, day: string, files: readonly LedgerFile[], m
   const isDue = ({ key, isMerged, lastModifiedMs }: LedgerFile): boolean =>
     !isMerged && !within.has(key) && lastModifiedMs < nowMs - HOUR_MS;
   const all: LedgerFile[] = merged.filter(({ table }) => isCounted(table));
-  for (const table of TABLE_NAMES) {
+  for (const table of LINE_TABLES) {
     for (const parts of piecesOf(files.filter((file) => file.table === table && isDue(file)))) {
       if (!hasTime()) return;
       const made = await mergeFiles(work, table, day, parts);
@@ -101,7 +97,7 @@ function* piecesOf(files: readonly LedgerFile[]): Generator<LedgerFile[]> {
 }
 
 /** Writes the rows of parts to one file: each event once, by the last attempt that knows it. */
-async function mergeFiles<T extends Table>(
+async function mergeFiles<T extends LineTable>(
   work: Work,
   table: T,
   day: string,
@@ -128,7 +124,7 @@ function inOrderOf<T extends Table>(table: T, rows: readonly Row<T>[]): Row<T>[]
 
 /** Returns what tells a row apart from those of other runs, lines, scorers and predictions. */
 const eventOf = (
-  row: Row<Table> & Pick<Row<'captures'>, 'bucket' | 'version' | 'outcome'> & { scorer?: string; index?: number },
+  row: Row<LineTable> & Pick<Row<'captures'>, 'bucket' | 'version' | 'outcome'> & { scorer?: string; index?: number },
 ): string =>
   JSON.stringify([
     row.run,

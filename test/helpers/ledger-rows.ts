@@ -2,18 +2,18 @@
 import type { Storage } from '../../src/core/aws/storage.ts';
 import type { QualityCounts } from '../../src/core/contract/quality.ts';
 import { listFiles, readFiles } from '../../src/ledger/files.ts';
-import { type LedgerRows, type Row, TABLE_NAMES, type Table } from '../../src/ledger/tables.ts';
+import { type LedgerRows, LINE_TABLES, type LineTable, type Row } from '../../src/ledger/tables.ts';
 import { foldRows } from '../../src/quality/fold.ts';
 
 /** Reads the rows of these runs; by default, of all. */
 export async function ledgerRows(storage: Storage, workBucket: string, runs?: readonly string[]): Promise<LedgerRows> {
   const work = { storage, workBucket };
-  const read = async <T extends Table>(table: T): Promise<Row<T>[]> => {
+  const read = async <T extends LineTable>(table: T): Promise<Row<T>[]> => {
     const keys = await Array.fromAsync(listFiles(work, table), ({ key }) => key);
     const groups = await Array.fromAsync(readFiles(work, table, keys));
     return groups.flat().filter(({ run = '' }) => runs === undefined || runs.includes(run));
   };
-  return Object.fromEntries(await Promise.all(TABLE_NAMES.map(async (table) => [table, await read(table)])));
+  return Object.fromEntries(await Promise.all(LINE_TABLES.map(async (table) => [table, await read(table)])));
 }
 
 /** Returns what these runs count together, or what one did by itself. */

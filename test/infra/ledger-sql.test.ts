@@ -1,5 +1,5 @@
 /** The ledger in Athena: its tables, its views, and the workgroup. */
-import { appendRows } from '../../src/ledger/files.ts';
+import { appendRows, writeLabels } from '../../src/ledger/files.ts';
 import { sqlViews } from '../../src/ledger/sql.ts';
 import { type LedgerRows, TABLE_NAMES } from '../../src/ledger/tables.ts';
 import { MemoryStorage } from '../doubles/memory-storage.ts';
@@ -14,7 +14,9 @@ const inputs = resources.map(({ Properties }) => flattened(Properties.TableInput
 test('the pattern of days is that of the keys that are written', async () => {
   const [bucket, row] = [new MemoryStorage(), { hour: '2026-11-20T10', traceId: 'tr-1' }];
   const rows = Object.fromEntries(TABLE_NAMES.map((table) => [table, [row]])) as unknown as LedgerRows;
-  await appendRows({ storage: bucket.storage, workBucket: 'w' }, rows);
+  const work = { storage: bucket.storage, workBucket: 'w' };
+  await appendRows(work, rows);
+  await writeLabels(work, '2026-11-20', []);
   const written = [...bucket.objects.keys()].map((key) => `s3://<WorkBucket>/${key.replace(/[^/]+$/, '')}`);
   const tables = inputs.filter(({ TableType }) => TableType === 'EXTERNAL_TABLE');
   const patterns = tables.map(({ Parameters }) => Parameters['storage.location.template'] ?? '');

@@ -17,7 +17,7 @@ import { Storage, type Work } from '../../src/core/aws/storage.ts';
 import { resourceNames, sqlDatabaseName } from '../../src/core/contract/names.ts';
 import { ledgerKeys } from '../../src/core/contract/work-keys.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
-import { appendRows } from '../../src/ledger/files.ts';
+import { appendRows, writeLabels } from '../../src/ledger/files.ts';
 import { precedenceOf, type Ranked } from '../../src/ledger/precedence.ts';
 import { sqlViews } from '../../src/ledger/sql.ts';
 import { type LedgerRows, noRows, type Row } from '../../src/ledger/tables.ts';
@@ -78,6 +78,14 @@ function manyRows(): LedgerRows {
 }
 
 const ROWS = manyRows();
+const READ_AT = Date.parse('2026-11-22T09:00:00Z');
+const LABELS = ROWS.captures.slice(0, 60).flatMap(({ traceId, hour, variant }): Row<'labels'>[] =>
+  ['ann', 'ben'].flatMap((person) =>
+    ['safety', 'refusal'].map((scorer) => ({
+      ...{ traceId, hour, variant, scorer, person, value: pick(['yes', 'no']), readAt: READ_AT },
+    })),
+  ),
+);
 const STATEMENTS = [...readFileSync('docs/sql.md', 'utf8').matchAll(/```sql\n(.*?)```/gs)].map(([, text = '']) => text);
 
 /** Folds the rows of each value of a column by themselves. */
@@ -116,7 +124,14 @@ function foldedAnswers() {
   const quarantine = by('key').flatMap(({ name, cell }) =>
     Object.entries(cell.quarantined ?? {}).map(([reason, lines]) => [reason, name, lines]),
   );
-  return [safety, costs, sorted(refusals), sorted(day), sorted(ofJane), sorted(quarantine)];
+  const traces = new Map(by('traceId').map(({ name, valuesOf }) => [name, valuesOf]));
+  const labels = ['refusal', 'safety'].map((name) => {
+    const given = LABELS.filter(({ scorer }) => scorer === name).flatMap(({ traceId = '', value }) =>
+      (traces.get(traceId)?.(name) ?? []).map(([verdict]) => verdict === value),
+    );
+    return [name, given.length, given.filter(Boolean).length, '2026-11-22'];
+  });
+  return [safety, costs, sorted(refusals), sorted(day), sorted(ofJane), labels, sorted(quarantine)];
 }
 
 const NAMES = { sqlDatabase: sqlDatabaseName('test'), sqlWorkGroup: resourceNames('test').sqlWorkGroup };
@@ -164,6 +179,13 @@ test('tables without files, and files that lack columns, have all columns', asyn
 test('both engines answer the documented statements as the fold of the rows does, also in pages', async () => {
   await appendRows(work, { ...ROWS, captures: ROWS.captures.slice(100) });
   await appendRows(work, { ...ROWS, captures: ROWS.captures.slice(0, 200), verdicts: ROWS.verdicts.slice(300) });
+  for (const day of ['2026-11-20', '2026-11-21']) {
+    await writeLabels(
+      work,
+      day,
+      LABELS.filter(({ hour }) => hour?.startsWith(day)),
+    );
+  }
   const expected = foldedAnswers();
   expect(await answersOf(STATEMENTS, inDuckDb)).toEqual(expected);
   expect(await answersOf(STATEMENTS.map(withViews), inAthena)).toEqual(expected);

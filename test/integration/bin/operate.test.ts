@@ -5,4 +5,5 @@ import './runs.ts';
 import './unfinished.ts';
 import './ground-truth.ts';
 import './labels.ts';
+import './people-labels.ts';
 import './calls.ts';

@@ -1,0 +1,76 @@
+/** Reads people's labels from MLflow once a day, a row for each trace, scorer and person. */
+import type { Work } from '../core/aws/storage.ts';
+import { ledgerKeys } from '../core/contract/work-keys.ts';
+import { logger } from '../core/process/logging.ts';
+import { readLabel, type ScorerValues } from '../core/values/scorer-values.ts';
+import type { Scorer } from '../judge/types.ts';
+import { dayOf, isFirst, writeLabels } from '../ledger/files.ts';
+import type { Row } from '../ledger/tables.ts';
+import type { MlflowClient } from '../mlflow/client.ts';
+import { findExperiment } from '../mlflow/experiments.ts';
+import {
+  type AssessedTrace,
+  assessedTraces,
+  givenBy,
+  latestByPerson,
+  timeOf,
+} from '../quality/calibration/assessed-traces.ts';
+import { nameOf } from '../quality/cell.ts';
+import { hourOf } from '../quality/tally.ts';
+
+const DAY_MS = 86_400_000;
+/** The days (UTC) that are read, with today. */
+const DAYS = 30;
+const MOST_MS = 10 * 60_000;
+
+interface Reading {
+  connect(): Promise<Pick<MlflowClient, 'rest'>>;
+  /** The experiment of the stack, by its name. */
+  experiment: string;
+  scorers: readonly Scorer[];
+  nowMs: number;
+  /** Whether the function has time to go on. */
+  hasTime(): boolean;
+}
+
+/** Reads the labels, if nobody has done so today. The newest days come first; those that there is no time for stay as they are. */
+export async function readLabelsDaily(
+  work: Work,
+  { connect, experiment, scorers, nowMs, hasTime }: Reading,
+): Promise<void> {
+  if (!(await isFirst(work, ledgerKeys.labelsRead(dayOf(hourOf(nowMs)))))) return;
+  const { rest } = await connect();
+  const experimentId = (await findExperiment(rest, experiment))?.id;
+  if (experimentId === undefined) return;
+  const until = Date.now() + MOST_MS;
+  for (let back = 0; back < DAYS; back += 1) {
+    const day = dayOf(hourOf(nowMs - back * DAY_MS));
+    const rows: Row<'labels'>[] = [];
+    const window = { fromMs: Date.parse(day), toMs: Date.parse(day) + DAY_MS };
+    for await (const trace of assessedTraces(rest, { experimentId, ...window })) {
+      if (!hasTime() || Date.now() > until) {
+        logger.warn('There was no time to read the labels of this day and of days before it', { day });
+        return;
+      }
+      rows.push(...labelsOf(trace, scorers, nowMs));
+    }
+    await writeLabels(work, day, rows);
+  }
+}
+
+const BOOLEAN: ScorerValues = { kind: 'boolean' };
+
+/** Returns the label of each person and scorer. */
+function labelsOf(trace: AssessedTrace, scorers: readonly Scorer[], readAt: number): Row<'labels'>[] {
+  const { trace_id: traceId, request_time: time, tags, assessments } = trace;
+  return scorers.flatMap((scorer) =>
+    latestByPerson(assessments.filter(({ assessment_name: name }) => name === scorer.name)).map((label) => {
+      const value = readLabel(scorer.kind === 'judge' ? scorer.values : BOOLEAN, givenBy(label));
+      return {
+        ...{ hour: hourOf(Date.parse(time)), variant: tags.sagemaker_variant_name, traceId, scorer: scorer.name },
+        ...{ person: nameOf(label.source.source_id), value: value === undefined ? undefined : String(value) },
+        ...{ number: typeof value === 'number' ? value : undefined, labeledAt: timeOf(label), readAt },
+      };
+    }),
+  );
+}
