@@ -7,19 +7,32 @@ import { sum } from '../../src/core/values/sum.ts';
 import { dayOf } from '../../src/ledger/files.ts';
 import {
   DAYS_SEARCHED,
+  type FileOutcomes,
+  filesOfRun,
   type LineName,
   type LineStory,
   OUTCOMES,
   type Outcome,
+  type RowQuery,
   storyOfLine,
 } from '../../src/ledger/what-became.ts';
+import { withRanges } from '../../src/monitoring/chunk/ranges.ts';
+import { fileMsOf } from '../../src/monitoring/outcomes/rows.ts';
+import { optionsOfRun } from '../../src/monitoring/plan/retry-source.ts';
+import { readManifest } from '../../src/monitoring/receipts.ts';
 import { hourOf } from '../../src/quality/tally.ts';
 import { notice, print } from '../cli/output.ts';
 import { block, exact, facts, type Page, table } from '../cli/page.ts';
 import { commandText } from '../cli/run-text.ts';
 import type { DeployedStack } from '../cli/stack.ts';
-import { type FileReport, readRunFiles, rowsOfRun } from '../operate/run-lines.ts';
 import { type FoundRun, statusOfRun } from '../operate/run-report.ts';
+
+/** What became of the lines of a capture file. */
+export interface FileReport extends FileOutcomes {
+  key: string;
+  /** Planned, and without an outcome. */
+  lost: number;
+}
 
 /** What `--json` prints with `--files`. */
 export interface RunFiles {
@@ -27,11 +40,36 @@ export interface RunFiles {
   files: FileReport[];
 }
 
+const DAY_MS = 86_400_000;
+
 const workOf = ({ storage, outputs: { workBucket } }: DeployedStack) => ({ storage, workBucket });
+
+/** Returns which rows may be those of a run. @param newestMs the time of its newest file, epoch milliseconds: a line may name a day later */
+const rowsOf = ({ name: run, startDate }: FoundRun, newestMs?: number): RowQuery & { run: string } => ({
+  run,
+  sinceMs: startDate?.getTime() ?? 0,
+  lastDay: newestMs === undefined ? undefined : dayOf(hourOf(newestMs + DAY_MS)),
+});
 
 /** Prints how many lines of each capture file of a run became what. @throws PermanentError `RunUnknown` */
 export async function showFiles(stack: DeployedStack, found: FoundRun, json: boolean | undefined): Promise<void> {
-  const files = await readRunFiles(workOf(stack), found);
+  const work = workOf(stack);
+  // It has a plan.
+  await optionsOfRun(work, { run: found.name, what: 'failed' });
+  const planned = new Map<string, { key: string; lines: number }>();
+  let newestMs = 0;
+  for await (const chunk of readManifest(work, found.name)) {
+    for (const { bucket, key, lines, objectTimeMs } of (await withRanges(work, chunk)).ranges) {
+      const before = planned.get(`${bucket}/${key}`)?.lines ?? 0;
+      planned.set(`${bucket}/${key}`, { key, lines: before + lines });
+      newestMs = Math.max(newestMs, fileMsOf({ key, objectTimeMs }));
+    }
+  }
+  const known = await filesOfRun(work, rowsOf(found, newestMs));
+  const files = [...planned].map(([place, { key, lines }]): FileReport => {
+    const { outcomes = {}, reasons = {}, lines: told = 0 } = known.get(place) ?? {};
+    return { key, lines, outcomes, reasons, lost: lines - told };
+  });
   if (statusOfRun(found.status) === 'running' && found.executionArn !== undefined) {
     notice('The run has not ended: lines without an outcome count as lost so far.');
   }
@@ -41,9 +79,9 @@ export async function showFiles(stack: DeployedStack, found: FoundRun, json: boo
 function filesPage(files: readonly FileReport[]): Page {
   const isThere = (outcome: Outcome): boolean => files.some(({ outcomes }) => outcomes[outcome]);
   const shown = (Object.keys(OUTCOMES) as Outcome[]).filter(isThere);
-  const rows = files.map(({ key, lines, outcomes, reasons, lost, error }) => [
+  const rows = files.map(({ key, lines, outcomes, reasons, lost }) => [
     ...[key, whole(lines), ...shown.map((outcome) => whole(outcomes[outcome] ?? 0)), whole(lost)],
-    error ?? namedCounts(reasons),
+    namedCounts(reasons),
   ]);
   return [
     `${many(files.length, 'file')}, ${many(sum(files.map(({ lines }) => lines)), 'line')}`,
@@ -62,12 +100,10 @@ export function lineName(text: string): LineName {
   throw new PermanentError('NoSuchLine', 'That is no line', { got: text, expected: 'KEY:NUMBER' });
 }
 
-const DAY_MS = 86_400_000;
-
 /** Prints what became of a line in a run, or, without one, in all. @throws PermanentError `NoSuchLine` */
 export async function showStory(stack: DeployedStack, name: LineName, json: boolean | undefined, found?: FoundRun) {
   const newestMs = 'key' in name ? capturePathOf(name.key).hourMs : undefined;
-  const query = found === undefined ? {} : rowsOfRun(found, newestMs);
+  const query = found === undefined ? {} : rowsOf(found, newestMs);
   const first = found === undefined ? dayOf(hourOf(Date.now() - DAYS_SEARCHED * DAY_MS)) : undefined;
   const story = await storyOfLine(workOf(stack), name, query, first);
   if (story === undefined) {

@@ -1,7 +1,6 @@
 /** Compares the ledger with MLflow, one by one: the traces and verdicts that rows say were written, and those that MLflow has. */
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { RUN_TAG } from '../../src/captures/trace/ids.ts';
-import type { LinePlace } from '../../src/captures/types.ts';
 import { Storage, type Work } from '../../src/core/aws/storage.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { many } from '../../src/core/text/figure-text.ts';
@@ -21,168 +20,144 @@ import { notice } from '../cli/output.ts';
 import { type CheckContext, checked, type Finding, type Found, ok, unknown, warning } from './finding.ts';
 import DIFFERENCES from './ledger-differences.json' with { type: 'json' };
 
-type Kind = keyof typeof DIFFERENCES;
-
-/** Of each kind, that many are named. */
-const MOST_NAMED = 3;
 const DAY_MS = 86_400_000;
 /** A day of a million traces takes some 20 minutes, a hundred a request. */
-const LIMIT_MS = 24 * 3_600_000;
+const LIMIT_MS = DAY_MS;
+const ACTION = 'lambda:GetFunctionConfiguration, and s3:ListBucket and s3:GetObject on the work bucket';
 
-/** Makes `compareDays` findings. */
+/** Makes the comparison a finding, day by day (UTC). */
 export const checkLedger = (context: CheckContext, window: TimeWindow): Promise<Finding[]> =>
-  checked(
-    'ledger',
-    'lambda:GetFunctionConfiguration, and s3:ListBucket and s3:GetObject on the work bucket',
-    () => compareWith(context, window),
-    LIMIT_MS,
-  );
+  checked('ledger', ACTION, () => compare(context, window), LIMIT_MS);
 
-async function compareWith({ lambda, s3, settings }: CheckContext, window: TimeWindow): Promise<Found> {
+async function compare({ lambda, s3, settings }: CheckContext, { fromMs, toMs }: TimeWindow): Promise<Found> {
   const { STACK_PREFIX: prefix, SAGEMAKER_ENDPOINT_NAME: endpoint, MLFLOW_EXPERIMENT_NAME: name = endpoint } = settings;
   if (prefix === undefined || name === undefined) return unknown('No stack is named.', 'give --stack');
   const { processor: FunctionName } = resourceNames(prefix);
   const { Environment } = await lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
-  const { WORK_BUCKET: workBucket = '' } = Environment?.Variables ?? {};
+  const work = { storage: new Storage(s3), workBucket: Environment?.Variables?.WORK_BUCKET ?? '' };
   notice('Comparing the ledger with MLflow, day by day.');
   const mlflow = mlflowOf(settings, s3);
   try {
     const { id = '' } = (await findExperiment(mlflow.rest, name)) ?? {};
-    const of = { experimentId: id, endpoint: settings.MLFLOW_EXPERIMENT_SHARED ? endpoint : undefined };
-    const comparison = new Comparison({ storage: new Storage(s3), workBucket }, mlflow, of);
-    for (let ms = window.fromMs; dayOf(hourOf(ms)) <= dayOf(hourOf(window.toMs - 1)); ms += DAY_MS) {
-      await comparison.addDay(dayOf(hourOf(ms)));
+    // Others may write to the experiment as well.
+    const writer = settings.MLFLOW_EXPERIMENT_SHARED ? endpoint : undefined;
+    const differences = new Differences();
+    for (let day = dayOf(hourOf(fromMs)); Date.parse(day) < toMs; day = dayOf(hourOf(Date.parse(day) + DAY_MS))) {
+      await compareDay(work, mlflow, { day, experimentId: id, writer }, differences);
     }
-    return comparison.findings();
+    return differences.findings();
   } finally {
     mlflow.close();
   }
 }
 
-/** What rows say of a day: of each trace the row that counts, and of each of its scorers. */
-interface Day {
-  traces: Map<string, Row<'captures'>>;
-  verdicts: Map<string, Map<string, Row<'verdicts'>>>;
-}
+/** Of each kind, that many are named. */
+const MOST_NAMED = 3;
 
-class Comparison {
-  readonly #work: Work;
-  readonly #mlflow: MlflowClient;
-  /** `endpoint`: others write to the experiment as well. */
-  readonly #of: { experimentId: string; endpoint: string | undefined };
-  readonly #found = new Map<Kind, { count: number; first: string[] }>();
-  #traces = 0;
-  #verdicts = 0;
+class Differences {
+  readonly compared = { traces: 0, verdicts: 0 };
+  readonly #names = new Map<keyof typeof DIFFERENCES, { count: number; first: string[] }>();
 
-  constructor(work: Work, mlflow: MlflowClient, of: { experimentId: string; endpoint: string | undefined }) {
-    [this.#work, this.#mlflow, this.#of] = [work, mlflow, of];
-  }
-
-  #note(kind: Kind, name: string): void {
-    const found = this.#found.get(kind) ?? { count: 0, first: [] };
-    this.#found.set(kind, found);
-    found.count += 1;
-    if (found.first.length < MOST_NAMED) found.first.push(name);
-  }
-
-  /** Compares a day (UTC). The rows of the day are in memory, and a page of MLflow's traces. */
-  async addDay(day: string): Promise<void> {
-    const { traces, verdicts } = await rowsOfDay(this.#work, day);
-    const filter = `timestamp_ms >= ${Date.parse(day)} AND timestamp_ms < ${Date.parse(day) + DAY_MS}`;
-    const query = { filter, order_by: ['timestamp_ms ASC'] };
-    const experiments = new Set([this.#of.experimentId, ...[...traces.values()].map((row) => row.experimentId ?? '')]);
-    const seen = (trace: StoredTrace): void => {
-      traces.delete(trace.traceId);
-      this.#addTrace(trace, verdicts.get(trace.traceId) ?? new Map());
-    };
-    for (const experimentId of experiments) {
-      for await (const page of searchTraces(this.#mlflow.rest, experimentId, query)) {
-        for (const info of page) {
-          if (traces.has(info.trace_id)) seen(storedTrace(info));
-          else if (this.#isOwn(info.tags) && dayOfTrace(info) === day) this.#note('unknownTraces', info.trace_id);
-        }
-      }
-    }
-    // Those of a line that names another day than its file are found by their ids.
-    for (const [experimentId, rows] of Map.groupBy(traces, ([, row]) => row.experimentId ?? '')) {
-      const stored = await this.#mlflow.getTraces(
-        experimentId,
-        rows.map(([id]) => id),
-      );
-      for (const trace of stored.values()) seen(trace);
-    }
-    this.#traces += traces.size;
-    for (const id of traces.keys()) this.#note('goneTraces', id);
-  }
-
-  #isOwn(tags: Readonly<Record<string, string>>): boolean {
-    const { endpoint } = this.#of;
-    return RUN_TAG in tags && (endpoint === undefined || tags.sagemaker_endpoint_name === endpoint);
-  }
-
-  #addTrace({ traceId, assessments }: StoredTrace, told: ReadonlyMap<string, Row<'verdicts'>>): void {
-    this.#traces += 1;
-    const stored = assessments.filter(
-      ({ sourceType, isExpectation, value }) => sourceType !== 'HUMAN' && !isExpectation && value !== undefined,
-    );
-    for (const [scorer, { state, value }] of told) {
-      if (state !== 'given') continue;
-      this.#verdicts += 1;
-      // A person who overrides a verdict does not take it back.
-      const own = stored.filter(({ name }) => name === scorer);
-      const inForce = own.some(({ valid }) => valid) ? own.filter(({ valid }) => valid) : own;
-      if (own.length === 0) this.#note('goneVerdicts', `${traceId} ${scorer}`);
-      else if (!inForce.some((one) => one.isEdited || String(one.value) === value))
-        this.#note('otherVerdicts', `${traceId} ${scorer}`);
-    }
-    for (const { name, valid, metadata } of stored) {
-      const isKnown = told.get(name)?.state === 'given';
-      if (valid && !isKnown && RUN_METADATA in metadata) this.#note('unknownVerdicts', `${traceId} ${name}`);
-    }
+  note(kind: keyof typeof DIFFERENCES, name: string): void {
+    const { count = 0, first = [] } = this.#names.get(kind) ?? {};
+    this.#names.set(kind, { count: count + 1, first: first.length < MOST_NAMED ? [...first, name] : first });
   }
 
   findings(): Found {
-    const compared = `${many(this.#traces, 'trace')} and ${many(this.#verdicts, 'verdict')} of the ledger`;
-    if (this.#found.size === 0)
-      return ok(`${compared} are in MLflow as the ledger has them, and it knows all that are there.`);
-    return [...this.#found].map(([kind, { count, first }]) => {
+    const { traces, verdicts } = this.compared;
+    const compared = `${many(traces, 'trace')} and ${many(verdicts, 'verdict')} of the ledger`;
+    if (this.#names.size === 0) return ok(`${compared} are in MLflow, and it has no others.`);
+    return [...this.#names].map(([kind, { count, first }]) => {
       const named = `${first.join(', ')}${count > first.length ? ', …' : ''}`;
-      return warning(
-        `${count} ${DIFFERENCES[kind].what}: ${named}. (${compared} were compared.)`,
-        DIFFERENCES[kind].repair,
-      );
+      return warning(`${count} ${DIFFERENCES[kind].what}: ${named}. (${compared}.)`, DIFFERENCES[kind].repair);
     });
   }
 }
 
-/** Returns the day of a trace's rows. */
-const dayOfTrace = ({ request_time: time, tags: { s3_file_key: key = '' } }: TraceInfoReply): string =>
-  dayOf(hourOfLine({ place: { key, objectTimeMs: Date.parse(time) } as LinePlace, facts: { time: Date.parse(time) } }));
+const TRACED: readonly (string | undefined)[] = ['traced', 'alreadyThere'];
 
-async function rowsOfDay(work: Work, day: string): Promise<Day> {
-  const [traces, verdicts]: [Day['traces'], Day['verdicts']] = [new Map(), new Map()];
-  const files = <T extends 'captures' | 'verdicts'>(table: T) => Array.fromAsync(listFiles(work, table, day, day));
-  const columns = ['precedence', 'attempt', 'traceId'] as const;
-  const ofTraces = [...columns, 'outcome', 'experimentId'] as const;
-  for await (const rows of readListed(work, 'captures', await files('captures'), ofTraces)) {
-    for (const row of rows) {
-      const { traceId } = row;
-      if (traceId !== undefined && isAbove(row, traces.get(traceId))) traces.set(traceId, row);
+/** The rows of the day that count are in memory, and a page of MLflow's traces. */
+async function compareDay(
+  work: Work,
+  mlflow: MlflowClient,
+  { day, experimentId, writer }: { day: string; experimentId: string; writer: string | undefined },
+  differences: Differences,
+): Promise<void> {
+  const { compared } = differences;
+  const traces = await inForceOf(work, 'captures', day, ['outcome', 'experimentId'], ({ traceId = '' }) => traceId);
+  for (const [id, { outcome }] of traces) if (!TRACED.includes(outcome)) traces.delete(id);
+  const subjectOf = ({ traceId, scorer }: Row<'verdicts'>): string => `${traceId} ${scorer}`;
+  const verdicts = await inForceOf(work, 'verdicts', day, ['scorer', 'state', 'value'], subjectOf);
+  const seen = new Set<string>();
+  const add = ({ traceId, assessments }: StoredTrace): void => {
+    seen.add(traceId);
+    const given = assessments.filter((one) => one.sourceType !== 'HUMAN' && !one.isExpectation);
+    for (const [scorer, own] of Map.groupBy(given, ({ name }) => name)) {
+      // A person who overrides a verdict does not take it back.
+      const { valid, value, isEdited, metadata = {} } = own.find((one) => one.valid) ?? own.at(-1) ?? {};
+      if (value === undefined) continue;
+      const subject = subjectOf({ traceId, scorer });
+      const row = verdicts.get(subject);
+      verdicts.delete(subject);
+      if (row?.state === 'given') {
+        compared.verdicts += 1;
+        if (!isEdited && String(value) !== row.value) differences.note('otherVerdicts', subject);
+      } else if (valid && RUN_METADATA in metadata) differences.note('unknownVerdicts', subject);
+    }
+  };
+  const experiments = new Set([experimentId, ...[...traces.values()].map((row) => row.experimentId ?? '')]);
+  const filter = `timestamp_ms >= ${Date.parse(day)} AND timestamp_ms < ${Date.parse(day) + DAY_MS}`;
+  for (const experiment of experiments) {
+    for await (const page of searchTraces(mlflow.rest, experiment, { filter, order_by: ['timestamp_ms ASC'] })) {
+      for (const info of page) {
+        const isOwn =
+          RUN_TAG in info.tags && (writer ?? info.tags.sagemaker_endpoint_name) === info.tags.sagemaker_endpoint_name;
+        if (traces.has(info.trace_id)) add(storedTrace(info));
+        else if (isOwn && dayOfRows(info) === day) differences.note('unknownTraces', info.trace_id);
+      }
     }
   }
-  for (const [id, { outcome }] of traces) if (outcome !== 'traced' && outcome !== 'alreadyThere') traces.delete(id);
-  for await (const rows of readListed(work, 'verdicts', await files('verdicts'), [
-    ...columns,
-    'scorer',
-    'state',
-    'value',
-  ])) {
+  // Those of a line that names another day than its file are found by their ids.
+  const unseen = [...traces].filter(([id]) => !seen.has(id));
+  for (const [experiment, rows] of Map.groupBy(unseen, ([, row]) => row.experimentId ?? '')) {
+    for (const trace of (
+      await mlflow.getTraces(
+        experiment,
+        rows.map(([id]) => id),
+      )
+    ).values())
+      add(trace);
+  }
+  compared.traces += traces.size;
+  for (const [id] of unseen) if (!seen.has(id)) differences.note('goneTraces', id);
+  for (const [subject, { state, traceId = '' }] of verdicts) {
+    if (state !== 'given' || !seen.has(traceId)) continue;
+    compared.verdicts += 1;
+    differences.note('goneVerdicts', subject);
+  }
+}
+
+/** Returns the day of the rows of a trace. */
+function dayOfRows({ request_time: time, tags: { s3_file_key: key = '' } }: TraceInfoReply): string {
+  const ms = Date.parse(time);
+  return dayOf(hourOfLine({ place: { key, objectTimeMs: ms }, facts: { time: ms } }));
+}
+
+/** Returns the rows of a day that count, by what they are about. */
+async function inForceOf<T extends 'captures' | 'verdicts'>(
+  work: Work,
+  table: T,
+  day: string,
+  columns: readonly (keyof Row<T> & string)[],
+  subjectIn: (row: Row<T>) => string,
+): Promise<Map<string, Row<T>>> {
+  const found = new Map<string, Row<T>>();
+  const files = await Array.fromAsync(listFiles(work, table, day, day));
+  for await (const rows of readListed(work, table, files, ['precedence', 'attempt', 'traceId', ...columns])) {
     for (const row of rows) {
-      const { traceId = '', scorer = '' } = row;
-      const own = verdicts.get(traceId) ?? new Map<string, Row<'verdicts'>>();
-      verdicts.set(traceId, own);
-      if (isAbove(row, own.get(scorer))) own.set(scorer, row);
+      const subject = subjectIn(row);
+      if (isAbove(row, found.get(subject))) found.set(subject, row);
     }
   }
-  return { traces, verdicts };
+  return found;
 }

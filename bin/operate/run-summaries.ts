@@ -8,24 +8,9 @@ import { quarantinedEntries } from '../../src/monitoring/plan/retry-source.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import type { AwsClients } from './aws-clients.ts';
 
-/**
- * Reads `summary.json` of each run from the work bucket.
- *
- * @returns summaries by run, without the runs that ended before they wrote one
- */
-export async function readRunSummaries(
-  { s3 }: Pick<AwsClients, 's3'>,
-  workBucket: string,
-  runs: readonly { name: string }[],
-): Promise<Map<string, RunSummary>> {
-  const storage = new Storage(s3);
-  const summaries = new Map<string, RunSummary>();
-  for (const { name } of runs) {
-    const summary = await storage.getJson<RunSummary>(workBucket, workKeys.summary(name));
-    if (summary) summaries.set(name, summary);
-  }
-  return summaries;
-}
+/** Reads the summary of a run; `undefined` if it ended before it wrote one. */
+export const readRunSummary = ({ s3 }: Pick<AwsClients, 's3'>, workBucket: string, run: string) =>
+  new Storage(s3).getJson<RunSummary>(workBucket, workKeys.summary(run));
 
 export interface ReasonWithLines {
   reason: string;

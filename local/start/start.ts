@@ -7,7 +7,7 @@ import { type ProgressLine, startProgress } from '../../bin/cli/progress.ts';
 import { INTERRUPTED, Stopped, type Stopping, stopOnSignals } from '../../bin/cli/stop-signals.ts';
 import { findCaptures } from '../../bin/operate/capture-files.ts';
 import { processFiles, type Run } from '../../bin/operate/process-files.ts';
-import { readReasons, readRunSummaries } from '../../bin/operate/run-summaries.ts';
+import { readReasons, readRunSummary } from '../../bin/operate/run-summaries.ts';
 import { readWorst, type WorstTrace, worstTraceFirst } from '../../bin/operate/worst.ts';
 import { describeError } from '../../src/core/errors/describe-error.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
@@ -124,7 +124,6 @@ async function processAll(environment: LocalEnvironment, deployed: DeployedEndpo
   const { clients } = environment;
   const { progress, signal, startedAt, scorers, labels: files, settings, ...facts } = work;
   const runs: Run[] = [];
-  const summaries: Awaited<ReturnType<typeof readRunSummaries>> = new Map();
   const withBucket: Parameters<typeof readReasons>[1][number][] = [];
   const processed: Report['deployed'][number][] = [];
   for (const captures of deployed) {
@@ -136,17 +135,16 @@ async function processAll(environment: LocalEnvironment, deployed: DeployedEndpo
       ? runBackfill({ ...common, prefix: `${endpoint}/` })
       : processFiles({ ...common, files, startLimitMs: START_LIMIT_MS }));
     runs.push(...own);
-    const found = await readRunSummaries(clients, workBucket, own);
-    processed.push({ ...captures, summaries: [...found.values()] });
-    for (const [name, summary] of found) {
-      summaries.set(name, summary);
-      withBucket.push({ workBucket, summary });
-    }
+    const found = await Promise.all(own.map(({ name }) => readRunSummary(clients, workBucket, name)));
+    const written = found.filter((summary) => summary !== undefined);
+    processed.push({ ...captures, summaries: written });
+    withBucket.push(...written.map((summary) => ({ workBucket, summary })));
   }
   const [first] = deployed;
   const limits = { settings, signal, startLimitMs: START_LIMIT_MS, show: progress.show };
   const labels = first && files.length > 0 ? await processLabels(environment, first, files, limits) : undefined;
   runs.push(...(labels?.runs ?? []));
+  const summaries = new Map(withBucket.map(({ summary }) => [summary.run, summary]));
   const quarantine = await readReasons(clients.s3, withBucket);
   const { SHADOW_VARIANTS } = settings;
   const ofMlflow = await inMlflow(environment.mlflowUrl, deployed, scorers, SHADOW_VARIANTS);

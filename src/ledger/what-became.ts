@@ -4,7 +4,7 @@
  */
 import type { Work } from '../core/aws/storage.ts';
 import type { LogCounts } from '../core/contract/receipts.ts';
-import { addCounts, noCounts } from '../core/values/counts.ts';
+import { countBy } from '../core/values/counts.ts';
 import { type ListedFile, listFiles, readListed } from './files.ts';
 import { inForce } from './precedence.ts';
 import type { Row, Table } from './tables.ts';
@@ -25,19 +25,8 @@ export const OUTCOMES = {
 export type Outcome = keyof typeof OUTCOMES;
 
 /** The columns that the folds read. */
-const PLACE = [
-  'precedence',
-  'attempt',
-  'run',
-  'traceId',
-  'bucket',
-  'key',
-  'line',
-  'start',
-  'outcome',
-  'reason',
-] as const;
-const LINE = [...PLACE, 'hour', 'evaluated', 'judgeable', 'notJudged', 'reasons'] as const;
+const FILE = ['attempt', 'run', 'bucket', 'key', 'start', 'outcome', 'reason'] as const;
+const LINE = [...FILE, 'precedence', 'traceId', 'line', 'evaluated', 'judgeable', 'notJudged', 'reasons'] as const;
 const VERDICT = ['precedence', 'attempt', 'run', 'traceId', 'scorer', 'state', 'value', 'errorCode', 'found'] as const;
 
 /** Which rows are read. */
@@ -78,7 +67,7 @@ export interface FileOutcomes {
 /** Folds the rows of a run to what became of its files, by their places such as `bucket/key`. */
 export async function filesOfRun(work: Work, query: RowQuery & { run: string }): Promise<Map<string, FileOutcomes>> {
   const files = new Map<string, Map<number, Row<'captures'>>>();
-  for await (const rows of readListed(work, 'captures', await filesFor(work, 'captures', query), PLACE)) {
+  for await (const rows of readListed(work, 'captures', await filesFor(work, 'captures', query), FILE)) {
     for (const { run, bucket, key, start = 0, attempt = 0, outcome, reason } of rows) {
       // A place in quarantine has a row of its own.
       if (run !== query.run || outcome === 'retried') continue;
@@ -87,34 +76,22 @@ export async function filesOfRun(work: Work, query: RowQuery & { run: string }):
       if (attempt >= (lines.get(start)?.attempt ?? 0)) lines.set(start, { attempt, outcome, reason });
     }
   }
-  return new Map([...files].map(([place, lines]) => [place, outcomesOf(lines.values())]));
+  return new Map([...files].map(([place, lines]) => [place, outcomesOf([...lines.values()])]));
 }
 
-function outcomesOf(rows: Iterable<Row<'captures'>>): FileOutcomes {
-  const [outcomes, reasons]: Record<string, number>[] = [noCounts(), noCounts()] as const;
-  let lines = 0;
-  for (const { outcome = '', reason } of rows) {
-    lines += 1;
-    addCounts(outcomes, { [outcome]: 1 });
-    if (reason !== undefined) addCounts(reasons, { [reason]: 1 });
-  }
-  return { lines, outcomes, reasons };
-}
+const outcomesOf = (rows: readonly Row<'captures'>[]): FileOutcomes => ({
+  lines: rows.length,
+  outcomes: countBy(rows, ({ outcome = '' }) => outcome),
+  reasons: countBy(
+    rows.flatMap(({ reason }) => reason ?? []),
+    String,
+  ),
+});
 
 // ----------------------------------------------------------------------------------------------------------- one line
 
 /** A line: its place, or the id of its trace. */
 export type LineName = { key: string; line: number } | { traceId: string };
-
-/** What a scorer did for a line. */
-interface ScorerState {
-  scorer: string;
-  /** That of its row. `there before`: the run has found the verdict. `none`: there is neither a verdict nor an error. */
-  state: string;
-  value?: string | undefined;
-  /** Why there is no verdict. Absent if the run that counts does not say it. */
-  reason?: string | undefined;
-}
 
 export interface LineStory {
   key: string;
@@ -128,7 +105,11 @@ export interface LineStory {
   runs: string[];
   /** `false`: no run that was asked about has evaluated its trace. */
   evaluated: boolean;
-  scorers: ScorerState[];
+  /**
+   * `state` is that of the row, `there before` if the run has found the verdict, or `none`, without a verdict or an error. `reason` says why
+   * there is no verdict, if it is known.
+   */
+  scorers: { scorer: string; state: string; value?: string | undefined; reason?: string | undefined }[];
 }
 
 /** Days that are searched for a trace of which neither the run nor the file is known. */
@@ -194,13 +175,13 @@ function foldLine(all: readonly Row<'captures'>[], verdicts: readonly Row<'verdi
     runs,
     evaluated: last !== undefined || given.size > 0,
     scorers: [...names].map((scorer) => {
-      const { state = 'none', found, value, errorCode } = given.get(scorer) ?? {};
-      return {
-        scorer,
-        state: found && runs.length === 1 ? 'there before' : state,
+      const {
+        state = 'none',
+        found,
         value,
-        reason: errorCode ?? why.get(scorer),
-      };
+        errorCode = state === 'none' ? why.get(scorer) : undefined,
+      } = given.get(scorer) ?? {};
+      return { scorer, state: found && runs.length === 1 ? 'there before' : state, value, reason: errorCode };
     }),
   };
 }

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { DescribeExecutionCommand, GetExecutionHistoryCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import type { ProgressLine } from '../../bin/cli/progress.ts';
 import { type AwsClients, environmentClients } from '../../bin/operate/aws-clients.ts';
-import { readRunSummaries } from '../../bin/operate/run-summaries.ts';
+import { readRunSummary } from '../../bin/operate/run-summaries.ts';
 import { readStackOutputs } from '../../bin/operate/stack-outputs.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { StackOutputs } from '../../src/core/contract/names.ts';
@@ -106,7 +106,7 @@ export class Canary {
     });
     const { name = '', status = '', error = '', startDate } = facts;
     const { workBucket } = await this.outputs();
-    const summary = (await readRunSummaries(this.clients, workBucket, [{ name }])).get(name);
+    const summary = await readRunSummary(this.clients, workBucket, name);
     return { name, arn, status, error, startedMs: startDate?.getTime() ?? 0, summary };
   }
 

@@ -6,7 +6,7 @@ import { parseArgs } from 'node:util';
 import { startProgress } from '../../bin/cli/progress.ts';
 import { openStack } from '../../bin/cli/stack.ts';
 import { destroyClients, environmentClients } from '../../bin/operate/aws-clients.ts';
-import { readRunSummaries } from '../../bin/operate/run-summaries.ts';
+import { readRunSummary } from '../../bin/operate/run-summaries.ts';
 import { describeError } from '../../src/core/errors/describe-error.ts';
 import { useDotenvRegion } from '../../src/core/settings/dotenv-file.ts';
 import { deployedEnvironment, findTrace, putAndFollow, removeCapture, smokeCapture } from './smoke-steps.ts';
@@ -35,7 +35,7 @@ async function smoke(stack: string | undefined, keep: boolean): Promise<void> {
       const failure = run.status === 'SUCCEEDED' ? '' : ` ${run.error}: ${run.cause}`;
       report(run.status === 'SUCCEEDED', 'execution', `${run.name} ${run.status}${failure}`);
 
-      const summary = (await readRunSummaries(clients, outputs.workBucket, [run])).get(run.name);
+      const summary = await readRunSummary(clients, outputs.workBucket, run.name);
       const { lines, verdicts, spend } = summary ?? {};
       report(
         lines?.traced === 1 && verdicts?.lost === 0,

@@ -15,7 +15,7 @@ import {
   ListMapRunsCommand,
   StartExecutionCommand,
 } from '@aws-sdk/client-sfn';
-import { readRunSummaries } from '../../bin/operate/run-summaries.ts';
+import { readRunSummary } from '../../bin/operate/run-summaries.ts';
 import { callAws } from '../../src/core/aws/aws-json.ts';
 import { removeObject } from '../../src/core/aws/remove-object.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
@@ -169,7 +169,7 @@ export class DeployedPipeline {
       limitMs,
     );
     const name = facts.name ?? '';
-    const summaries = await readRunSummaries(this.environment.clients, this.outputs.workBucket, [{ name }]);
+    const summary = await readRunSummary(this.environment.clients, this.outputs.workBucket, name);
     return {
       name,
       arn,
@@ -178,7 +178,7 @@ export class DeployedPipeline {
       cause: facts.cause,
       input: facts.input === undefined ? undefined : JSON.parse(facts.input),
       output: facts.output === undefined ? undefined : JSON.parse(facts.output),
-      summary: summaries.get(name),
+      summary,
     };
   }
 

@@ -10,7 +10,11 @@ import { hourOf } from '../../quality/tally.ts';
 import { chainOf } from '../write/sent-traces.ts';
 import type { LineOutcome } from './line-outcome.ts';
 
-type Placed = Pick<LineOutcome, 'place' | 'facts'>;
+/** What the time of a line follows from. */
+interface Placed {
+  place: Pick<LineOutcome['place'], 'key' | 'objectTimeMs'>;
+  facts?: Pick<NonNullable<LineOutcome['facts']>, 'time'> | undefined;
+}
 
 /** The key of the object names no variant. */
 const NO_VARIANT = '(none)';
@@ -23,7 +27,7 @@ const ATTEMPTS_A_KILL = 1_000;
 const isTime = (ms: number | undefined): ms is number => ms !== undefined && !Number.isNaN(new Date(ms).valueOf());
 
 /** Returns the time of the file with a line, epoch milliseconds: its key's, or else the object's. */
-export function fileMsOf({ key, objectTimeMs }: Pick<Placed['place'], 'key' | 'objectTimeMs'>): number {
+export function fileMsOf({ key, objectTimeMs }: Placed['place']): number {
   const ms = capturePathOf(key).hourMs ?? objectTimeMs;
   return isTime(ms) ? ms : 0;
 }
