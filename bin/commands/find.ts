@@ -3,6 +3,7 @@
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { many } from '../../src/core/text/figure-text.ts';
 import { excerpt } from '../../src/core/text/terminal-text.ts';
+import { OUTCOMES } from '../../src/ledger/what-became.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
 import { instantText, print } from '../cli/output.ts';
 import { block, bold, exact, facts, type Page } from '../cli/page.ts';
@@ -65,21 +66,14 @@ function end({ traces, more }: FindOutput, flag?: string): Page[number] {
   );
 }
 
-/** What became of a line, by the outcome of the ledger. */
-const OUTCOMES: Record<string, string> = {
-  traced: 'traced by',
-  alreadyThere: 'traced before',
-  missing: 'traced and deleted before',
-  refused: 'refused in',
-  outsideWindow: 'outside the window of',
-  duplicate: 'repeats another line in',
-};
-
 /** Says where a line went: `traced by run r1; safety held by the budget; fluency yes`. */
 function fate({ outcome, run, verdicts }: FoundTrace): string {
   const order = ['held', 'failed', 'given', 'notJudged'];
   const sorted = verdicts.toSorted((a, b) => order.indexOf(a.state) - order.indexOf(b.state));
-  return [`${OUTCOMES[outcome] ?? outcome} run ${run}`, ...sorted.map(verdictText)].join('; ');
+  return [
+    `${OUTCOMES[outcome].says} ${outcome === 'traced' ? 'by' : 'in'} run ${run}`,
+    ...sorted.map(verdictText),
+  ].join('; ');
 }
 
 function verdictText({ scorer, state, value, reason }: FoundTrace['verdicts'][number]): string {

@@ -116,9 +116,9 @@ export async function showStory(stack: DeployedStack, name: LineName, json: bool
   print<LineStory>(story, json, storyPage(story, stack.flag), stack.about);
 }
 
-function storyPage({ scorers, ...story }: LineStory, stack: string | undefined): Page {
-  const { key, line, traceId, outcome, reason, run, runs, evaluated } = story;
-  const undone = ['failed', 'held'].find((wanted) => scorers.some(({ state }) => state === wanted));
+function storyPage({ verdicts, ...story }: LineStory, stack: string | undefined): Page {
+  const { key, line, traceId, outcome, reason, run, runs } = story;
+  const undone = ['failed', 'held'].find((wanted) => verdicts.some(({ state }) => state === wanted));
   const retried = reason === undefined ? undone : 'quarantined';
   return [
     ...facts({
@@ -127,11 +127,10 @@ function storyPage({ scorers, ...story }: LineStory, stack: string | undefined):
       outcome: `${OUTCOMES[outcome].says}${reason === undefined ? '' : ` (${reason})`}`,
       run,
       'other runs': runs.length > 1 && runs.filter((one) => one !== run).join(', '),
-      evaluated: evaluated ? undefined : 'no',
     }),
     block(
       table(
-        scorers.map((one) => [one.scorer, one.state, one.value ?? one.reason ?? '']),
+        verdicts.map((one) => [one.scorer, one.state, one.value ?? one.reason ?? '']),
         ['scorer', 'verdict', 'value, or why none'],
       ),
     ),

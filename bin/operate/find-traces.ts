@@ -6,7 +6,7 @@ import { dayOf, type ListedFile, listFiles, readListed, touches } from '../../sr
 import type { Sought } from '../../src/ledger/parquet.ts';
 import { inForce } from '../../src/ledger/precedence.ts';
 import type { Row, Table } from '../../src/ledger/tables.ts';
-import { type Line, linesIn } from '../../src/quality/fold.ts';
+import { foldLine, type LineFate } from '../../src/ledger/what-became.ts';
 import { hourOf } from '../../src/quality/tally.ts';
 import type { VerdictCondition } from './dataset.ts';
 
@@ -42,7 +42,7 @@ interface Place {
   end: number;
 }
 
-export interface FoundTrace {
+export interface FoundTrace extends LineFate {
   traceId: string;
   /** Of the inference. */
   time: string;
@@ -51,18 +51,6 @@ export interface FoundTrace {
   user?: string | undefined;
   session?: string | undefined;
   experimentId: string;
-  /** What became of the line: `traced`, `refused`, `missing`, … */
-  outcome: string;
-  /** The run that wrote the trace, or else that the outcome is of. */
-  run: string;
-  verdicts: {
-    scorer: string;
-    /** `given`, `failed`, `held`, or `notJudged` */
-    state: string;
-    value?: string | undefined;
-    /** Why there is no value. */
-    reason?: string | undefined;
-  }[];
   /** The lines of capture files with this content. */
   places: Place[];
 }
@@ -189,38 +177,23 @@ export async function tracesOf(work: Work, hours: Hours): Promise<FoundTrace[]> 
   const rowsOf = Map.groupBy(captures, ({ traceId }) => traceId);
   const verdictsOf = Map.groupBy(verdicts, ({ traceId }) => traceId);
   const callers = inForce(people, ({ traceId }) => traceId);
-  const lines = new Map([...linesIn(captures)].map((line) => [line.row.traceId, line]));
   return [...hours.keys()].flatMap((traceId) => {
-    const line = lines.get(traceId);
-    if (line === undefined) return [];
-    return [foundTrace(line, rowsOf.get(traceId) ?? [], verdictsOf.get(traceId) ?? [], callers.get(traceId))];
+    const [row, ...others] = rowsOf.get(traceId) ?? [];
+    if (row === undefined) return [];
+    return [foundTrace([row, ...others], verdictsOf.get(traceId) ?? [], callers.get(traceId))];
   });
 }
 
 function foundTrace(
-  { row, last }: Line,
-  rows: readonly Row<'captures'>[],
+  rows: readonly [Row<'captures'>, ...Row<'captures'>[]],
   verdicts: readonly Row<'verdicts'>[],
   caller?: Row<'ids/people'>,
 ): FoundTrace {
-  const { traceId = '', time = 0, variant = '', experimentId = '', outcome = '', run = '' } = row;
-  // The run that wrote the trace, whichever has met its line since.
-  const writer = rows.find((one) => one.outcome === 'traced');
-  const isThere = outcome === 'traced' || outcome === 'alreadyThere';
-  const standing = inForce(verdicts, ({ scorer }) => scorer);
-  const notJudged = (last?.notJudged ?? []).map((scorer, at) => ({
-    ...{ scorer, state: 'notJudged', reason: last?.reasons?.[at] },
-  }));
+  const [{ traceId = '', time = 0, variant = '', experimentId = '' }] = rows;
   return {
     ...{ traceId, time: new Date(time).toISOString(), variant, user: caller?.userId, session: caller?.sessionId },
     experimentId,
-    ...(isThere && writer ? { outcome: 'traced', run: writer.run ?? '' } : { outcome, run }),
-    verdicts: [
-      ...[...standing.values()].map(({ scorer = '', state = '', value, errorCode: reason }) => {
-        return { scorer, state, ...(state === 'given' ? { value } : { reason }) };
-      }),
-      ...notJudged.filter(({ scorer }) => !standing.has(scorer)),
-    ],
+    ...foldLine(rows, verdicts),
     places: placesOf(rows),
   };
 }

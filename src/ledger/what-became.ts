@@ -93,23 +93,26 @@ const outcomesOf = (rows: readonly Row<'captures'>[]): FileOutcomes => ({
 /** A line: its place, or the id of its trace. */
 export type LineName = { key: string; line: number } | { traceId: string };
 
-export interface LineStory {
+/** What became of a line, or of all lines with the same content. */
+export interface LineFate {
+  outcome: Outcome;
+  /** The run that wrote the trace, or else that the outcome is of. */
+  run: string;
+  /**
+   * `state` is that of the row, `there before` if the only run has found the verdict, or `notJudged`. `reason` says why there is no value, if
+   * it is known.
+   */
+  verdicts: { scorer: string; state: string; value?: string | undefined; reason?: string | undefined }[];
+}
+
+export interface LineStory extends LineFate {
   key: string;
   line: number;
   traceId?: string | undefined;
-  outcome: Outcome;
   /** Of a line in quarantine. */
   reason?: string | undefined;
-  /** The run whose row counts, and all that met the line. */
-  run: string;
+  /** All that met the line. */
   runs: string[];
-  /** `false`: no run that was asked about has evaluated its trace. */
-  evaluated: boolean;
-  /**
-   * `state` is that of the row, `there before` if the run has found the verdict, or `none`, without a verdict or an error. `reason` says why
-   * there is no verdict, if it is known.
-   */
-  scorers: { scorer: string; state: string; value?: string | undefined; reason?: string | undefined }[];
 }
 
 /** Days that are searched for a trace of which neither the run nor the file is known. */
@@ -125,63 +128,61 @@ export async function storyOfLine(
   const isOf = (row: Row<'captures'>): boolean =>
     (query.run === undefined || row.run === query.run) &&
     row.outcome !== 'retried' &&
-    ('traceId' in name ? row.traceId === name.traceId : row.key === name.key && row.line === name.line);
+    ('traceId' in name || (row.key === name.key && row.line === name.line));
   const files = await filesFor(work, 'captures', query, first);
   for (const [day, ofDay] of Map.groupBy(files, (file) => file.day)) {
-    const captures = await chosen(work, 'captures', ofDay, LINE, isOf);
+    const ofName = 'traceId' in name ? name.traceId : undefined;
+    const captures = await chosen(work, 'captures', ofDay, LINE, isOf, ofName);
     const traceId = captures.find((row) => row.traceId)?.traceId;
     if (captures.length === 0) continue;
     const ofVerdicts = traceId === undefined ? [] : await filesFor(work, 'verdicts', { ...query, lastDay: day }, day);
-    const isAbout = (row: Row<'verdicts'>) => row.traceId === traceId && (query.run ?? row.run) === row.run;
-    return foldLine(captures, await chosen(work, 'verdicts', ofVerdicts, VERDICT, isAbout));
+    const isAbout = ({ run }: Row<'verdicts'>) => (query.run ?? run) === run;
+    const fate = foldLine(captures, await chosen(work, 'verdicts', ofVerdicts, VERDICT, isAbout, traceId));
+    const { key = '', line = 0, reason } = captures.find(({ run }) => run === fate.run) ?? {};
+    return { key, line, traceId, ...fate, reason, runs: [...new Set(captures.map(({ run = '' }) => run))] };
   }
   return undefined;
 }
 
-async function chosen<T extends Table>(
+/** @param traceId only the rows of this trace, for which parts of the files are read */
+async function chosen<T extends 'captures' | 'verdicts'>(
   work: Work,
   table: T,
   files: readonly ListedFile[],
   columns: readonly (keyof Row<T> & string)[],
   isWanted: (row: Row<T>) => boolean,
+  traceId?: string,
 ): Promise<Row<T>[]> {
-  const found: Row<T>[] = [];
-  for await (const rows of readListed(work, table, files, columns)) found.push(...rows.filter(isWanted));
-  return found;
+  const sought = traceId === undefined ? undefined : { column: 'traceId' as const, values: new Set([traceId]) };
+  const found = await Array.fromAsync(readListed<T>(work, table, files, columns, sought));
+  return found.flat().filter(isWanted);
 }
 
 /** Folds the rows about one line: those of a run, or of all. @param all one at least */
-function foldLine(all: readonly Row<'captures'>[], verdicts: readonly Row<'verdicts'>[]): LineStory {
+export function foldLine(all: readonly Row<'captures'>[], verdicts: readonly Row<'verdicts'>[]): LineFate {
   // What a run says of a place is what its last attempt says.
   const events = new Map<string, Row<'captures'>>();
   for (const row of all.toSorted((a, b) => (a.attempt ?? 0) - (b.attempt ?? 0))) {
     events.set(`${row.run} ${row.key} ${row.start}`, row);
   }
   const captures = [...events.values()];
-  const runs = [...new Set(captures.map(({ run = '' }) => run))];
-  const [row = {}] = inForce(captures, () => '').values();
-  const evaluations = captures.filter(({ evaluated }) => evaluated);
-  const [last] = inForce(evaluations, () => '').values();
-  const given = inForce(verdicts, ({ scorer }) => scorer ?? '');
+  const [counts = {}] = inForce(captures, () => '').values();
+  const writer = counts.outcome === 'alreadyThere' ? captures.find(({ outcome }) => outcome === 'traced') : undefined;
+  const { outcome, run = '' } = writer ?? counts;
+  const evaluated = captures.filter((row) => row.evaluated);
+  const [last] = inForce(evaluated, () => '').values();
+  const standing = inForce(verdicts, ({ scorer }) => scorer ?? '');
   const why = new Map((last?.notJudged ?? []).map((scorer, at) => [scorer, last?.reasons?.[at]]));
-  const names = new Set([...given.keys(), ...why.keys(), ...(last?.judgeable ?? [])]);
+  const others = [...new Set([...why.keys(), ...(last?.judgeable ?? [])])].filter((name) => !standing.has(name));
+  const isOfOne = captures.every((row) => row.run === run);
   return {
-    key: row.key ?? '',
-    line: row.line ?? 0,
-    traceId: row.traceId,
-    outcome: (row.outcome ?? 'missing') as Outcome,
-    reason: row.reason,
-    run: row.run ?? '',
-    runs,
-    evaluated: last !== undefined || given.size > 0,
-    scorers: [...names].map((scorer) => {
-      const {
-        state = 'none',
-        found,
-        value,
-        errorCode = state === 'none' ? why.get(scorer) : undefined,
-      } = given.get(scorer) ?? {};
-      return { scorer, state: found && runs.length === 1 ? 'there before' : state, value, reason: errorCode };
-    }),
+    ...{ outcome: outcome as Outcome, run },
+    verdicts: [
+      ...[...standing].map(([scorer, { state = '', value, errorCode, found }]) => {
+        if (state !== 'given') return { scorer, state, reason: errorCode };
+        return { scorer, state: found && isOfOne ? 'there before' : state, value };
+      }),
+      ...others.map((scorer) => ({ scorer, state: 'notJudged', reason: why.get(scorer) })),
+    ],
   };
 }

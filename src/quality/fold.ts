@@ -94,7 +94,7 @@ export function foldRows(rows: FoldedRows, { measures, ofRun = false }: FoldOpti
 }
 
 /** Returns what is known of each line. */
-export function linesIn(captures: readonly Row<'captures'>[]): Iterable<Line> {
+function linesIn(captures: readonly Row<'captures'>[]): Iterable<Line> {
   const lines = new Map<string, Line>();
   for (const row of captures) addLine(lines, row);
   return lines.values();

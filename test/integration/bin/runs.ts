@@ -71,8 +71,8 @@ describe('show of lines', () => {
     expect(bad.stdout).toContain(`retry ${processed.name} --what quarantined`);
     const good = await run(showCommand(), processed.name, '--line', `${PROCESSED_KEY}:1`, '--json');
     const story = expectPublished('show', good.stdout) as LineStory;
-    expect(story).toMatchObject({ outcome: 'traced', run: processed.name, evaluated: true });
-    expect(story.scorers).toContainEqual(expect.objectContaining({ scorer: 'safety', state: 'given', value: 'yes' }));
+    expect(story).toMatchObject({ outcome: 'traced', run: processed.name });
+    expect(story.verdicts).toContainEqual(expect.objectContaining({ scorer: 'safety', state: 'given', value: 'yes' }));
     const { stdout } = await run(showCommand(), '--trace', story.traceId ?? '');
     expect(stdout).toMatch(/^outcome: traced$/m);
     expect(stdout).toMatch(/^safety +given +yes$/m);

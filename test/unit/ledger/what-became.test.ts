@@ -18,7 +18,7 @@ beforeEach(() => {
 const work = () => ({ storage: rig.storage.storage, workBucket: 'work' });
 const story = (name: LineName = FIRST, query: RowQuery = {}) => storyOfLine(work(), name, query);
 const scorerOf = async (query: RowQuery = {}) =>
-  (await story(FIRST, query))?.scorers.find(({ scorer }) => scorer === JUDGED);
+  (await story(FIRST, query))?.verdicts.find(({ scorer }) => scorer === JUDGED);
 
 test('the files of a run are what it did, also after other runs and a merge', async () => {
   const faults = { outcomes: { traced: 8, duplicate: 1, quarantined: 1 }, reasons: { NotJson: 1 }, lines: 10 };
@@ -36,13 +36,13 @@ test('the files of a run are what it did, also after other runs and a merge', as
 });
 
 test.each([
-  ['a capture', 1, { outcome: 'traced', evaluated: true, traceId: TRACE }],
+  ['a capture', 1, { outcome: 'traced', traceId: TRACE }],
   [
     'a line that is there twice',
     9,
-    { outcome: 'duplicate', traceId: TRACE, scorers: Array(3).fill(expect.objectContaining({ state: 'given' })) },
+    { outcome: 'duplicate', traceId: TRACE, verdicts: Array(3).fill(expect.objectContaining({ state: 'given' })) },
   ],
-  ['a line that is cut off', 10, { outcome: 'quarantined', reason: 'NotJson', evaluated: false, scorers: [] }],
+  ['a line that is cut off', 10, { outcome: 'quarantined', reason: 'NotJson', verdicts: [] }],
 ])('%s', async (_, line, expected) => {
   await rig.evaluate(rig.request('one', {}, 0, WITH_FAULTS));
   expect(await story({ key: KEY, line })).toMatchObject({ key: KEY, line, run: 'one', runs: ['one'], ...expected });
@@ -73,5 +73,5 @@ test('why a scorer has no verdict', async () => {
   await rig.failed(rig.request('one'));
   expect(await scorerOf()).toMatchObject({ state: 'failed' });
   await rig.evaluate(rig.request('two', { sampleRate: 0 }));
-  expect(await scorerOf({ run: 'two' })).toMatchObject({ state: 'none', reason: 'notSampled' });
+  expect(await scorerOf({ run: 'two' })).toMatchObject({ state: 'notJudged', reason: 'notSampled' });
 });
