@@ -1,13 +1,14 @@
 /** Makes the summary of a run, chunk by chunk: memory does not grow with the run, and one invocation need not be enough. */
 
 import type { Work } from '../core/aws/storage.ts';
-import type { BatchReport, NamedError } from '../core/contract/receipts.ts';
+import type { QualityCounts, QualityFailures } from '../core/contract/quality.ts';
+import type { BatchReport, NamedError, Receipt } from '../core/contract/receipts.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
 import { inOrder } from '../core/process/concurrency.ts';
+import { maxByMagnitude } from '../quality/count-tree.ts';
 import { RunSums, type RunSumsState } from '../quality/run-sums.ts';
 import { withRanges } from './chunk/ranges.ts';
-import { failuresOfChunk, qualityOfChunk } from './chunk-quality.ts';
-import { readChunks, readPlanReceipts } from './receipts.ts';
+import { type ChunkState, readChunks, readPlanReceipts } from './receipts.ts';
 import { type RunSummary, SummaryBuilder } from './summary.ts';
 
 /** Time reserved to write the sums of a part, or the whole summary. */
@@ -73,3 +74,24 @@ export async function summarizeRun(
   summary.warn(quality.warnings());
   return summary.build();
 }
+
+// --------------------------------------------------------------------------------------------------- quality of chunks
+// What a run has done with a chunk: from the receipts of its attempts, each of which reports all attempts so far.
+
+export function qualityOfChunk({ log, evaluate, receipts }: ChunkState): QualityCounts {
+  // What failed attempts have written is in MLflow. Each knows a part of it.
+  const knowing = (step: Receipt['step'], done?: Receipt): Receipt[] =>
+    done === undefined ? receipts.filter((receipt) => receipt.step === step) : [done];
+  const counts: QualityCounts = {};
+  // Where the captures of a run are traced without its judge after all, both steps know them.
+  for (const { quality = {} } of [...knowing('evaluate', evaluate.done), ...knowing('log', log.done)]) {
+    maxByMagnitude(counts, quality);
+  }
+  return counts;
+}
+
+/** Returns the captures that failed an objective, as each attempt knew them. */
+export const failuresOfChunk = ({ log, evaluate }: ChunkState): QualityFailures[] =>
+  [log.done, log.failed, evaluate.done, evaluate.failed].flatMap((receipt) =>
+    receipt?.failures ? [receipt.failures] : [],
+  );

@@ -1,12 +1,14 @@
 /** Watches the quality that a run has seen: metrics, detectors and messages. */
 
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
+import type { AwsClient } from '../core/aws/aws-post.ts';
+import { queryAws } from '../core/aws/aws-query.ts';
 import { consoleLinks } from '../core/aws/console-links.ts';
 import type { Storage } from '../core/aws/storage.ts';
-import { publishToTopic } from '../core/aws/topic.ts';
 import { QUALITY_DIMENSIONS, type QualityMetric } from '../core/contract/metric-names.ts';
 import type { QualityObservations } from '../core/contract/quality.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
+import { PermanentError, saidBy } from '../core/errors/errors.ts';
 import { createMetrics, logger } from '../core/process/logging.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { Detectors } from '../quality/detectors.ts';
@@ -118,4 +120,23 @@ function evenly(sorted: readonly number[]): number[] {
   if (sorted.length <= MAX_AGES) return [...sorted];
   const step = (sorted.length - 1) / (MAX_AGES - 1);
   return Array.from({ length: MAX_AGES }, (_, index) => sorted[Math.round(index * step)] ?? 0);
+}
+
+/**
+ * Publishes a message. See https://docs.aws.amazon.com/sns/latest/api/API_Publish.html
+ *
+ * @param subject less than 100 characters of ASCII
+ * @param body a text for each protocol, and `default`
+ * @throws PermanentError `MessageNotSent`
+ */
+async function publishToTopic(
+  client: AwsClient,
+  TopicArn: string,
+  { subject: Subject, body }: { subject: string; body: Readonly<Record<string, string>> },
+): Promise<void> {
+  const input = { TopicArn, Subject, MessageStructure: 'json', Message: JSON.stringify(body) };
+  await queryAws(client, 'sns', 'Publish', input).catch((error: unknown) => {
+    const facts = { got: saidBy(error), where: TopicArn };
+    throw new PermanentError('MessageNotSent', 'A message to the topic was not accepted', facts, error);
+  });
 }

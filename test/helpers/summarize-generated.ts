@@ -38,8 +38,8 @@ async function retry(): Promise<object> {
   const input = { retry: { run: run.name, what: 'failed' as const } };
   let retried = 0;
   let seen = 0;
-  const limits = { deadlineMs: () => 900_000 };
-  for await (const unit of unitsOfRetry({ storage, workBucket: 'work' }, input, options, undefined, limits)) {
+  const remainingMs = () => 900_000;
+  for await (const unit of unitsOfRetry({ storage, workBucket: 'work' }, input, options, undefined, remainingMs)) {
     if (!unit.passedOver) retried += 1;
     seen = Number(unit.cursor);
   }

@@ -4,13 +4,55 @@
  * is in the fields of a model's text, which this never reads.
  */
 
+import { STATUS_CODES } from 'node:http';
+import { firstOf } from '../../core/values/first-of.ts';
 import { asText, field, isObject, type JsonObject } from '../json.ts';
 import type { CaptureError, Payload } from '../types.ts';
 import { readError, readGenericReply, readWireReply } from '../wire/registry.ts';
 import { fieldsOf, objectsIn } from '../wire/wire-format.ts';
 import names from './error-names.json' with { type: 'json' };
-import { statusIn, statusOf, statusOfPhrase, statusOfType } from './error-status.ts';
 import sentences from './plain-errors.json' with { type: 'json' };
+
+// -------------------------------------------------------------------------------------------------------------- status
+// The HTTP status, from the body of an error reply.
+
+const MIN_ERROR_STATUS = 400;
+const MAX_ERROR_STATUS = 599;
+
+/** Returns the status of an error from a number, or from a text of three digits. */
+function statusOf(value: unknown): number | undefined {
+  const number = typeof value === 'string' && /^\d{3}$/.test(value) ? Number(value) : value;
+  const isStatus =
+    typeof number === 'number' && Number.isInteger(number) && number >= MIN_ERROR_STATUS && number <= MAX_ERROR_STATUS;
+  return isStatus ? number : undefined;
+}
+
+/** Returns the status under one of the usual names. */
+const statusIn = (body: JsonObject): number | undefined =>
+  firstOf(names.statusFields, (name) => statusOf(field(body, name)));
+
+/** Error types with one documented status: OpenAI, Anthropic, vLLM, TorchServe, TGI. */
+const STATUS_OF_TYPE: Record<string, number> = names.statusOfType;
+
+/** HTTP's own phrases as whole messages: `Not Found`, `BAD_REQUEST`. */
+const STATUS_OF_PHRASE = new Map(
+  Object.entries(STATUS_CODES).flatMap(([code, phrase]) =>
+    Number(code) >= MIN_ERROR_STATUS && phrase !== undefined ? [[phrase.toLowerCase(), Number(code)] as const] : [],
+  ),
+);
+
+function statusOfPhrase(text: unknown): number | undefined {
+  if (typeof text !== 'string') return undefined;
+  const plain = text.trim().replace(/[.!]$/, '').replaceAll('_', ' ').toLowerCase();
+  return STATUS_OF_PHRASE.get(plain.replace('temporarily ', '').replace('time-out', 'timeout'));
+}
+
+function statusOfType(type: unknown): number | undefined {
+  const name = typeof type === 'string' ? type.toLowerCase() : '';
+  return Object.hasOwn(STATUS_OF_TYPE, name) ? STATUS_OF_TYPE[name] : statusOfPhrase(type);
+}
+
+// ---------------------------------------------------------------------------------------------------------------- body
 
 /** Fields of an error body. A body with any other field is a reply with an error among its data. */
 const ERROR_FIELDS = new Set(names.errorFields);

@@ -3,13 +3,22 @@
 import { hash } from 'node:crypto';
 import * as z from 'zod';
 import type { Capture } from '../../captures/types.ts';
+import type { LabelScorer } from '../../core/contract/ground-truth.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import type { Guidelines } from '../../core/settings/guidelines-setting.ts';
 import { codeScorerSchema, judgeScorerSchema } from '../scorer-schema.ts';
 import type { CodeScorer, JudgeScorer, Scorer, ScorerExample } from '../types.ts';
 import { codeScorers } from './code-scorers.ts';
-import { defaultJudgeScorers } from './default-scorers.ts';
+import defaultScorers from './default-scorers.json' with { type: 'json' };
 import examples from './scorer-examples.json' with { type: 'json' };
+
+/**
+ * The default LLM scorers. To add, change (with its version) or remove a scorer, edit the list in `default-scorers.json`.
+ *
+ * Where MLflow has a built-in judge, the scorer uses its name and values, so that MLflow's pages and Python client show these
+ * verdicts like its own. Questions are short, because all of them are sent with every capture.
+ */
+export const defaultJudgeScorers = defaultScorers as readonly JudgeScorer[];
 
 /**
  * Examples for the judge, by scorer name: cases that people decided, mostly disagreements between the judge and a
@@ -107,3 +116,11 @@ export const askedOf = <S extends Scorer>(scorers: readonly S[], capture?: Captu
     (scorer) =>
       scorer.kind === 'judge' || scorer.isAsked === undefined || (capture !== undefined && scorer.isAsked(capture)),
   );
+
+/** Returns what labels may say to the question of a scorer. A code scorer that can fail says yes or no, others say anything. What was measured, nobody labels. */
+export const labelScorers = (scorers: readonly Scorer[]): LabelScorer[] =>
+  askedOf(scorers).map((scorer) => {
+    const { name } = scorer;
+    if (scorer.kind === 'judge') return { name, values: scorer.values };
+    return scorer.fails === undefined ? { name } : { name, values: { kind: 'boolean' } };
+  });

@@ -140,19 +140,19 @@ export class PartPlan {
     const { storage, environment } = this.#deps;
     const { WORK_BUCKET: workBucket } = environment;
     const cursor = this.#request.cursor || undefined;
-    const limits = { deadlineMs: () => this.#deps.remainingMs() - FINISH_RESERVE_MS };
+    const remainingMs = () => this.#deps.remainingMs() - FINISH_RESERVE_MS;
     if (parsed.kind === 'backfill' || parsed.kind === 'replay') {
       const exchanges = { bucket: workBucket, prefix: replayKeys.exchangesPrefix(this.#options.replay?.run ?? '') };
       const [scope, input] =
         parsed.kind === 'replay' ? [exchanges, exchanges] : [captureScope(environment), parsed.input];
-      return unitsOfObjects(storage, backfillObjects(storage, scope, input, this.#options.window, cursor), limits);
+      return unitsOfObjects(storage, backfillObjects(storage, scope, input, this.#options.window, cursor), remainingMs);
     }
     if (parsed.kind === 'retry') {
-      return unitsOfRetry({ storage, workBucket }, parsed.input, this.#options, cursor, limits);
+      return unitsOfRetry({ storage, workBucket }, parsed.input, this.#options, cursor, remainingMs);
     }
     const find = fileFinder(this.#deps, this.#request.run, this.#options, claim, this.#notices.warnings);
     const files = parsed.kind === 'files' ? await listedFiles(parsed.input, this.#deps) : [fileOf(parsed.input)];
-    return unitsOfFiles(storage, files, Number(cursor ?? 0), limits, find);
+    return unitsOfFiles(storage, files, Number(cursor ?? 0), remainingMs, find);
   }
 
   /** @returns the cursor of the next part; `null` when the input is exhausted */

@@ -11,7 +11,7 @@ import { inOrder } from '../../core/process/concurrency.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 import { withRanges } from '../chunk/ranges.ts';
 import { type ChunkState, readChunks, readPlanReceipts } from '../receipts.ts';
-import { emptyUnit, failedUnit, type PlannedUnit, scanObject, type UnitLimits } from './units.ts';
+import { emptyUnit, failedUnit, type PlannedUnit, scanObject } from './units.ts';
 
 /**
  * Returns the options of the earlier run, which a retry keeps unless its input overrides them. Quarantined lines contain
@@ -58,20 +58,20 @@ export async function* unitsOfRetry(
   { retry }: RetryInput,
   original: RunOptions,
   cursor: string | undefined,
-  limits: UnitLimits,
+  remainingMs: () => number,
 ): AsyncGenerator<PlannedUnit> {
   const filesDone = cursor?.startsWith(FILES_DONE) ? Number(cursor.slice(FILES_DONE.length)) : undefined;
   if (filesDone === undefined) {
     const done = Number(cursor ?? 0);
     if (retry.what === 'quarantined') yield* quarantinedRanges(work, retry.run, done);
-    else yield* retriedChunks(work, retry, original, done, limits);
+    else yield* retriedChunks(work, retry, original, done, remainingMs);
   }
   if (retry.what !== 'failed') return;
   let seen = 0;
   for await (const file of failedFiles(work, retry.run)) {
     seen += 1;
     if (seen > (filesDone ?? 0))
-      yield { ...(await scanAgain(work.storage, file, limits)), cursor: `${FILES_DONE}${seen}` };
+      yield { ...(await scanAgain(work.storage, file, remainingMs)), cursor: `${FILES_DONE}${seen}` };
   }
 }
 
@@ -81,7 +81,7 @@ async function* retriedChunks(
   { run, what }: RetryInput['retry'],
   original: RunOptions,
   done: number,
-  limits: UnitLimits,
+  remainingMs: () => number,
 ): AsyncGenerator<PlannedUnit> {
   const { storage } = work;
   const scanned = new Set<string>();
@@ -103,7 +103,7 @@ async function* retriedChunks(
       if (scanned.has(object.key)) continue;
       scanned.add(object.key);
       // A part that ends between them examines the chunk again.
-      yield { ...(await scanObject(storage, object, limits)), experimentId, cursor: String(chunk) };
+      yield { ...(await scanObject(storage, object, remainingMs)), experimentId, cursor: String(chunk) };
     }
     const ranges = rest.ranges.filter((range, index) => (isWhole || unread.has(index)) && !grown.has(range));
     const lines = ranges.reduce((total, range) => total + range.lines, 0);
@@ -112,10 +112,10 @@ async function* retriedChunks(
   }
 }
 
-async function scanAgain(storage: Storage, file: FailedFile, limits: UnitLimits): Promise<PlannedUnit> {
+async function scanAgain(storage: Storage, file: FailedFile, remainingMs: () => number): Promise<PlannedUnit> {
   try {
     const object = await storage.head(file.bucket, file.key, file.versionId);
-    if (object !== undefined) return await scanObject(storage, object, limits);
+    if (object !== undefined) return await scanObject(storage, object, remainingMs);
     const where = `s3://${file.bucket}/${file.key}`;
     throw new PermanentError('CaptureMissing', 'The capture file no longer exists', { where });
   } catch (error) {

@@ -31,22 +31,18 @@ export interface PlannedUnit {
   passedOver?: true;
 }
 
-export interface UnitLimits {
-  /** Returns the milliseconds left for reading. */
-  deadlineMs(): number;
-}
-
 /** Objects that are read at the same time: 300,000 small ones at 40 ms each take 6 minutes. */
 export const OBJECTS_AT_ONCE = 32;
 
 export const emptyUnit = (cursor: string): PlannedUnit => ({ cursor, ranges: [], experimentId: '', outOfTime: false });
 
-/** Yields one unit per object, in the given order, and reads ahead. */
+/** Yields one unit per object, in the given order, and reads ahead. @param remainingMs time left for reading */
 export const unitsOfObjects = (
   storage: Storage,
   objects: AsyncIterable<ObjectFacts> | Iterable<ObjectFacts>,
-  limits: UnitLimits,
-): AsyncGenerator<PlannedUnit> => inOrder(OBJECTS_AT_ONCE, objects, (object) => scanObject(storage, object, limits));
+  remainingMs: () => number,
+): AsyncGenerator<PlannedUnit> =>
+  inOrder(OBJECTS_AT_ONCE, objects, (object) => scanObject(storage, object, remainingMs));
 
 /**
  * Yields one unit per listed file, in this order, and reads ahead. The cursor is the number of files planned.
@@ -57,14 +53,14 @@ export async function* unitsOfFiles(
   storage: Storage,
   files: readonly ListedFile[],
   done: number,
-  limits: UnitLimits,
+  remainingMs: () => number,
   find: (file: ListedFile) => Promise<ObjectFacts | { duplicateOf: string }>,
 ): AsyncGenerator<PlannedUnit> {
   let seen = done;
   const plan = async (file: ListedFile): Promise<PlannedUnit> => {
     try {
       const found = await find(file);
-      return 'duplicateOf' in found ? { ...emptyUnit(''), ...found } : await scanObject(storage, found, limits);
+      return 'duplicateOf' in found ? { ...emptyUnit(''), ...found } : await scanObject(storage, found, remainingMs);
     } catch (error) {
       return failedUnit({ ...file, etag: file.etag ?? '' }, error);
     }
@@ -75,11 +71,15 @@ export async function* unitsOfFiles(
   }
 }
 
-export async function scanObject(storage: Storage, object: ObjectFacts, limits: UnitLimits): Promise<PlannedUnit> {
+export async function scanObject(
+  storage: Storage,
+  object: ObjectFacts,
+  remainingMs: () => number,
+): Promise<PlannedUnit> {
   const unit = emptyUnit(object.key);
   if (object.size === 0) return unit;
   const { bucket, key, versionId, etag, lastModifiedMs } = object;
-  const timeout = AbortSignal.timeout(Math.max(1, limits.deadlineMs()));
+  const timeout = AbortSignal.timeout(Math.max(1, remainingMs()));
   try {
     const stream = await storage.read(object, undefined, timeout);
     for await (const { start, end, firstLine, lines } of scanChunks(stream, CHUNK_BOUNDS)) {

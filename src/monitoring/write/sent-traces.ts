@@ -3,12 +3,13 @@
  * that was sent and is absent was deleted by a person, and is not sent again. The same item is the claim of the trace: of the chunks of all
  * runs that have its line, in whichever file, one writes at a time.
  */
-import { EVENT_RUN_PREFIX } from '../../core/contract/names.ts';
+import { BatchGetItemCommand } from '@aws-sdk/client-dynamodb';
+import { budgetTable, EVENT_RUN_PREFIX } from '../../core/contract/names.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
+import { batches } from '../../core/values/batches.ts';
 import { Lock } from '../../limits/lock.ts';
-import { asNumber, type Item, type LimitsTable } from '../../limits/table.ts';
-import { getAll } from '../../limits/table-batches.ts';
+import { asNumber, type Item, keyOf, type LimitsTable } from '../../limits/table.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
 import { isRepeated } from '../chunk/attempt.ts';
 
@@ -158,3 +159,27 @@ const revisionIn = (item?: Item): number => asNumber(item?.revision);
 
 const scopeOf = (traceId: string): string => `sent#${traceId}`;
 const traceIdOf = (scope: string): string => scope.slice(scopeOf('').length);
+
+// ------------------------------------------------------------------------------------------------------------- batches
+// Apart from `LimitsTable`, since only functions that write traces may read many items at once.
+
+/** DynamoDB's bound of one request. */
+const GOT_AT_ONCE = 100;
+
+/** Returns those of the items that exist, by scope. @throws the errors of `LimitsTable` */
+async function getAll(table: LimitsTable, scopes: readonly string[]): Promise<Map<string, Item>> {
+  const { client, name } = table;
+  const found = new Map<string, Item>();
+  for (const keys of batches([...new Set(scopes)].map(keyOf), GOT_AT_ONCE)) {
+    let left = keys;
+    await table.send('a batch', async () => {
+      const command = new BatchGetItemCommand({ RequestItems: { [name]: { Keys: left, ConsistentRead: true } } });
+      const { Responses = {}, UnprocessedKeys = {} } = await client.send(command);
+      for (const item of Responses[name] ?? []) found.set(item[budgetTable.partitionKey]?.S ?? '', item);
+      left = UnprocessedKeys[name]?.Keys ?? [];
+      // What DynamoDB has left out is sent again as if it had been throttled.
+      if (left.length > 0) throw Object.assign(new Error('Left out'), { name: 'ThrottlingException' });
+    });
+  }
+  return found;
+}

@@ -9,6 +9,7 @@
 
 import { REPLAYER_TIMEOUT_SECONDS, type ReplayInput } from '../../core/contract/replay.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
+import { maxConcurrencyOf } from '../derived-options.ts';
 import type { ReplayOptions } from '../options.ts';
 
 /**
@@ -76,6 +77,8 @@ export interface ShardBounds {
   perSecond: number;
   /** Requests in flight per shard without a schedule. */
   connections: number;
+  /** Requests in flight over all shards: a cap, or without a schedule their number. Infinity: no cap. */
+  concurrency: number;
 }
 
 /**
@@ -101,5 +104,6 @@ export function shardBounds(options: ReplayOptions, asked: NonNullable<ReplayInp
     bytes: MAX_BYTES,
     perSecond: least(MAX_PER_SECOND, asked.requestsPerSecond),
     connections: CONNECTIONS_WITHOUT_SCHEDULE,
+    concurrency: maxConcurrencyOf(options),
   };
 }

@@ -1,8 +1,7 @@
 /** The judge’s requests, as Bedrock receives them. */
 import { ConverseRequest$, ConverseResponse$, StopReason } from '@aws-sdk/client-bedrock-runtime';
 import { activeScorers } from '../../../src/judge/active-scorers.ts';
-import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
-import { isJudgeScorer } from '../../../src/judge/scorers/scorer-set.ts';
+import { defaultJudgeScorers, isJudgeScorer } from '../../../src/judge/scorers/scorer-set.ts';
 import { createBedrockClient } from '../../../src/judge/transports/bedrock.ts';
 import type { RecordedCall } from '../../doubles/faulty-judge/server.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';

@@ -2,7 +2,7 @@
 import type { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
 import { createJudge, type JudgeConfig } from '../../../src/judge/connect.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
-import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
+import { defaultJudgeScorers } from '../../../src/judge/scorers/scorer-set.ts';
 import { createBedrockClient } from '../../../src/judge/transports/bedrock.ts';
 import type { Judge, JudgeResult, JudgeScorer } from '../../../src/judge/types.ts';
 import type { BehaviorInput } from '../../doubles/faulty-judge/behavior.ts';

@@ -1,7 +1,7 @@
 /** Errors of SageMaker's containers are errors whatever was asked and whatever type was captured; assistants that speak of them are not. */
 import { buildTrace } from '../../../src/captures/trace/build.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
-import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
+import { defaultJudgeScorers } from '../../../src/judge/scorers/scorer-set.ts';
 import { captureOf, decodedOf, lineOf, type Side } from './arbitraries.ts';
 import tables from './container-errors.json' with { type: 'json' };
 

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { countingThrottles } from '../../../src/core/process/logging.ts';
 import { countThrottle, drainThrottles } from '../../../src/core/process/throttles.ts';
-import { withinLimits } from '../../../src/monitoring/within-limits.ts';
+import { withinLimits } from '../../../src/monitoring/invocation.ts';
 import { publishedMetrics } from '../../helpers/published-metrics.ts';
 
 let published: Record<string, unknown>[];

@@ -7,8 +7,7 @@ import type { LabeledRow, PredictionRow } from '../../../src/core/contract/groun
 import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
 import { predictionRows } from '../../../src/ground-truth/predictions/predictions.ts';
 import { labelAssessment } from '../../../src/ground-truth/publish/label-writer.ts';
-import { labelScorers } from '../../../src/judge/scorers/label-scorers.ts';
-import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
+import { labelScorers, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { NewAssessment } from '../../../src/mlflow/types.ts';
 import { CORPUS_ENDPOINT, corpusFiles, linesOf } from '../../helpers/corpus.ts';
 import { labeled } from '../../helpers/labeled-rows.ts';

@@ -3,7 +3,7 @@ import { brotliCompressSync, gzipSync } from 'node:zlib';
 import type { Capture } from '../../../src/captures/types.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
-import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
+import { defaultJudgeScorers } from '../../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer } from '../../../src/judge/types.ts';
 import { captureOf, decodedOf, jsonSide, lineOf } from '../captures/arbitraries.ts';
 import { chatCapture, exchangeCapture, plainCapture, textPayload, toolCallCapture } from './captures.ts';

@@ -7,8 +7,7 @@ import { assertJudgeAffordable, createCostEstimator, estimateFromSizes } from '.
 import { priceCall } from '../../../src/judge/pricing/prices.ts';
 import { askSize, prefixTokens } from '../../../src/judge/pricing/request-tokens.ts';
 import { buildPrompt, userText } from '../../../src/judge/prompt/build-prompt.ts';
-import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
-import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
+import { defaultJudgeScorers, isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { chatCapture, errorCapture, tabularCapture } from '../../helpers/captures.ts';
 
 const settings: Parameters<typeof assertJudgeAffordable>[0] = {

@@ -5,7 +5,7 @@ import { buildPrompt, userText } from '../../../src/judge/prompt/build-prompt.ts
 import { captureRecord } from '../../../src/judge/prompt/record.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
-import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
+import { defaultJudgeScorers } from '../../../src/judge/scorers/scorer-set.ts';
 import { answerByRule } from '../../../src/judge/stand-in/answer.ts';
 import { readOwnPrompt } from '../../../src/judge/stand-in/read-prompt.ts';
 import { decodedOf, jsonRecord, lineOf } from '../captures/arbitraries.ts';

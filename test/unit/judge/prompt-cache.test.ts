@@ -7,9 +7,13 @@ import { ratesOf } from '../../../src/judge/pricing/prices.ts';
 import { cachedPrefix, cacheMinimum, prefixTokens } from '../../../src/judge/pricing/request-tokens.ts';
 import { buildPrompt } from '../../../src/judge/prompt/build-prompt.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
-import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 import prefixExamples from '../../../src/judge/scorers/prefix-examples.json' with { type: 'json' };
-import { checkScorers, isJudgeScorer, withExamples } from '../../../src/judge/scorers/scorer-set.ts';
+import {
+  checkScorers,
+  defaultJudgeScorers,
+  isJudgeScorer,
+  withExamples,
+} from '../../../src/judge/scorers/scorer-set.ts';
 import { bedrockTransport } from '../../../src/judge/transports/bedrock.ts';
 import type { ScorerExample } from '../../../src/judge/types.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';

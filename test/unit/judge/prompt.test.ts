@@ -3,7 +3,7 @@ import { answerSchema } from '../../../src/judge/answer/answer-schema.ts';
 import { answerTokens, askSize } from '../../../src/judge/pricing/request-tokens.ts';
 import { buildPrompt, RUNGS, systemPrompt, userText } from '../../../src/judge/prompt/build-prompt.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
-import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
+import { defaultJudgeScorers } from '../../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer } from '../../../src/judge/types.ts';
 import { chatCapture } from './captures.ts';
 

@@ -3,9 +3,9 @@ import { hash } from 'node:crypto';
 import { worstFirst } from '../../../src/core/values/severity.ts';
 import { badnessOf } from '../../../src/judge/scorers/badness.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
-import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 import {
   checkScorers,
+  defaultJudgeScorers,
   guidelineScorer,
   isJudgeScorer,
   scorersFor,

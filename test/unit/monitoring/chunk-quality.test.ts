@@ -1,7 +1,7 @@
 /** What a chunk adds to the counts, from the receipts of attempts that succeeded or failed. */
 import type { Receipt } from '../../../src/core/contract/receipts.ts';
-import { qualityOfChunk } from '../../../src/monitoring/chunk-quality.ts';
 import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.ts';
+import { qualityOfChunk } from '../../../src/monitoring/summarize-run.ts';
 
 const captures = (count: number) => ({ '2026-11-20T10': { Blue: { captures: count } } });
 const attempt = (count: number, ok: boolean, more: Partial<Receipt> = {}): Receipt =>

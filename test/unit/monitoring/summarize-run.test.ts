@@ -152,16 +152,16 @@ test('a retry of a large run may stop where nothing is to be retried, and contin
   const generated = new GeneratedRun(5_500);
   const input = { retry: { run: RUN, what: 'failed' as const } };
   const work = { storage: generated.storage, workBucket: 'work' };
-  const limits = { deadlineMs: () => 900_000 };
+  const remainingMs = () => 900_000;
   const seen: string[] = [];
-  for await (const unit of unitsOfRetry(work, input, options, '1000', limits)) {
+  for await (const unit of unitsOfRetry(work, input, options, '1000', remainingMs)) {
     seen.push(`${unit.cursor} ${unit.chunk?.ranges.length ?? 'passed over'}`);
   }
   expect(seen).toEqual(['2000 1', '3000 1', '4000 1', '5000 1']);
   expect(generated.reads).toBeLessThan(2 * 4_500 + 10);
   const held = { retry: { run: RUN, what: 'held' as const } };
   const passed: number[] = [];
-  for await (const unit of unitsOfRetry(work, held, options, undefined, limits)) {
+  for await (const unit of unitsOfRetry(work, held, options, undefined, remainingMs)) {
     expect(unit.passedOver).toBe(true);
     passed.push(Number(unit.cursor));
   }

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import type { ChatMessage } from '../../../src/captures/types.ts';
 import { RetryableError } from '../../../src/core/errors/errors.ts';
 import { afterAnswers } from '../../../src/judge/errors.ts';
-import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
+import { defaultJudgeScorers } from '../../../src/judge/scorers/scorer-set.ts';
 import type { Judge } from '../../../src/judge/types.ts';
 import { OwnLimit } from '../../../src/limits/spending-limit.ts';
 import {

@@ -2,24 +2,27 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { backfillObjects, type CaptureScope, capturedObject } from '../../../captures/files/capture-objects.ts';
 import type { FunctionContext } from '../../../core/aws/function-context.ts';
-import type { Storage } from '../../../core/aws/storage.ts';
+import type { ObjectFacts, Storage, Work } from '../../../core/aws/storage.ts';
 import { putFile, TextUpload } from '../../../core/aws/uploads.ts';
 import { CONTRACT } from '../../../core/contract/contract.ts';
 import type { ReplayPlanRequest, ReplayPlanResult, ShardManifestLine } from '../../../core/contract/replay.ts';
 import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { PermanentError, saidBy } from '../../../core/errors/errors.ts';
 import type { ReplayEnvironment } from '../../../core/settings/environment.ts';
+import { DEFAULT_MAX_LINE_BYTES } from '../../../core/values/line-bound.ts';
 import { sum } from '../../../core/values/sum.ts';
 import { captureScope } from '../../../judge/capture-scope.ts';
 import { type connectRedaction, redactionOf } from '../../../redact/redaction.ts';
-import { isScheduled, maxConcurrencyOf } from '../../derived-options.ts';
+import { isByCapturedTimes } from '../../derived-options.ts';
 import { type DryRun, dryRun } from '../../dry-run.ts';
 import { capturesOf } from '../../finished.ts';
-import { MARK_MS, type Registration, registerReplay } from '../../marks/believe.ts';
+import { MARK_MS, Marks, type Registration, registerReplay } from '../../marks/believe.ts';
 import { type Keep, keepMasked } from '../../request/keep.ts';
 import { skippedFile } from '../../results/line-writer.ts';
 import { type ScheduledEntry, schedule } from '../../schedule/timing.ts';
+import { indexCaptures } from '../../source/index-captures.ts';
 import type { OnSkipped } from '../../source/types.ts';
 import {
   SCHEDULE_RESERVE_MS,
@@ -31,12 +34,12 @@ import {
 } from '../limits.ts';
 import { stopMark } from '../stop/order.ts';
 import { cloudTarget } from '../target.ts';
-import { objectReader } from '../work-bucket/schedule-file.ts';
+import { type CaptureObject, objectReader, scannersOf } from '../work-bucket/schedule-file.ts';
 import { type PlannedMlflow, plannedSkippedKey, type ShardPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
-import { type IndexedCaptures, indexObjects, replayTooLarge } from './index-objects.ts';
+import { ConversationFinder } from './conversations.ts';
 import { parseReplayInput, type ReplayJob } from './input.ts';
 import { type EvaluationPorts, findMlflowPlace, planJudge } from './plan-evaluation.ts';
-import { type Concurrency, type ShardSink, writeShards } from './sharding.ts';
+import { writeShards } from './sharding.ts';
 
 interface PlanDependencies extends FunctionContext<ReplayEnvironment> {
   evaluation: EvaluationPorts;
@@ -82,8 +85,7 @@ export async function planReplay(
   try {
     const captures = await indexObjects(storage, scope, job, skipped.add, bucket, readingMs, keep);
     const dry = job.dryRun ? await dryRunOf(captures, job, skipped.add, storage, remainingMs, keep) : undefined;
-    const sink = { storage, bucket, run: run.name };
-    const shards = dry ? [] : await writeSchedules(captures, job, bounds, sink, remainingMs);
+    const shards = dry ? [] : await writeSchedules(captures, job, bounds, own, remainingMs);
     const listed = await skipped.close();
     if (listed) await putFile(storage, bucket, plannedSkippedKey(run.name), listed, 'application/jsonlines');
     const startAtEpochMs = now() + startLeadMs(shards, job.options.warmup);
@@ -126,17 +128,12 @@ export async function planReplay(
   }
 }
 
-function concurrencyOf({ options }: ReplayJob): Concurrency | undefined {
-  const requests = maxConcurrencyOf(options);
-  return Number.isFinite(requests) ? { requests, kept: !isScheduled(options) } : undefined;
-}
-
 /** Writes the schedules. An error with advice is better than a timeout with two retries. Nothing has been sent yet. */
 function writeSchedules(
   { files, index, conversations }: IndexedCaptures,
   job: ReplayJob,
   bounds: ShardBounds,
-  sink: ShardSink,
+  own: Work & { run: string },
   remainingMs: () => number,
 ): Promise<ShardPlan[]> {
   const inTime = async function* (): AsyncGenerator<ScheduledEntry[]> {
@@ -153,7 +150,7 @@ function writeSchedules(
     }
   };
   const source = { batches: inTime(), files, conversations, warmup: job.options.warmup };
-  return writeShards(source, bounds, concurrencyOf(job), sink);
+  return writeShards(source, bounds, own);
 }
 
 /** Counts the requests of a dry run, while there is time. */
@@ -206,4 +203,89 @@ async function writeManifest(
     await manifest.writeLine({ run, shard, waitUntil } satisfies ShardManifestLine);
   }
   await manifest.close();
+}
+
+// ------------------------------------------------------------------------------------------------------------ captures
+// Finds the captures of a replay in S3 and sorts them by time, without copying them.
+
+/** For an error, from `SCHEDULE_RESERVE_MS` and the measurements in `../limits.ts`. */
+const MOST_READ = 'about 15 GB of chats at 22 MB/s, less if S3 or the processor is slower';
+
+/** Records between two checks of the remaining time. */
+const RECORDS_BETWEEN_CHECKS = 1000;
+
+type IndexedCaptures = Awaited<ReturnType<typeof indexObjects>>;
+
+/**
+ * Reads all captures of the job and returns their index and conversations.
+ *
+ * @param workBucket has the registrations of earlier replays
+ * @param remainingMs time for reading captures
+ * @param keep masks the names of conversations
+ * @throws PermanentError `NoCaptureFiles`, `OutsideCaptureScope`, `CaptureMissing`, `ReplayTooLarge`, and errors of the
+ * storage
+ */
+async function indexObjects(
+  storage: Storage,
+  scope: CaptureScope,
+  job: ReplayJob,
+  onSkipped: OnSkipped,
+  workBucket: string,
+  remainingMs: () => number,
+  keep?: Keep,
+) {
+  const objects = await Array.fromAsync(objectsOf(storage, scope, job));
+  if (objects.length === 0) {
+    throw new PermanentError('NoCaptureFiles', 'There are no capture files under this prefix in this time window', {
+      got: `s3://${job.source.bucket}/${job.source.prefix}`,
+      expected: 'keys that end with .jsonl, in the hours from source.from to source.to',
+    });
+  }
+  const files = objects.map(
+    ({ key: name, lastModifiedMs: _, ...object }): CaptureObject => ({ ...object, name, path: '' }),
+  );
+  const conversations = new ConversationFinder(keep?.id);
+  const scanners = scannersOf(storage, objects, DEFAULT_MAX_LINE_BYTES);
+  let opened = 0;
+  let records = 0;
+  const checkTime = (): void => {
+    if (remainingMs() > 0) return;
+    const bytesOf = (some: readonly CaptureObject[]): number => sum(some.map(({ size }) => size));
+    throw replayTooLarge(
+      `${bytesOf(files)} bytes; the function had time for ${bytesOf(files.slice(0, opened))} of them (${opened} of ${files.length} files, ${records} records)`,
+      `at most what one function can read: ${MOST_READ}`,
+    );
+  };
+  const index = await indexCaptures(files, {
+    ...job.window,
+    needsTime: isByCapturedTimes(job.options),
+    onSkipped,
+    scan: (file) => {
+      checkTime();
+      conversations.file(file);
+      opened++;
+      return scanners.next().value;
+    },
+    marks: () => new Marks(storage, workBucket),
+    onRecord: (bytes, entry) => {
+      if (records % RECORDS_BETWEEN_CHECKS === 0) checkTime();
+      records++;
+      conversations.record(bytes, entry);
+    },
+  });
+  return { files, index, conversations };
+}
+
+/** The error of a replay that is too large to be planned, with advice. */
+const replayTooLarge = (got: string, expected: string): PermanentError =>
+  new PermanentError('ReplayTooLarge', 'There are too many captures to plan them in one execution', {
+    got,
+    expected: `${expected}; narrow the window (source.from, source.to) or the prefix`,
+  });
+
+/** The objects under the prefix in key order, or the one object that the prefix names completely. */
+async function* objectsOf(storage: Storage, scope: CaptureScope, job: ReplayJob): AsyncGenerator<ObjectFacts> {
+  const { bucket, prefix } = job.source;
+  if (prefix.endsWith('.jsonl')) yield await capturedObject(storage, scope, bucket, prefix);
+  else yield* backfillObjects(storage, scope, { bucket, prefix }, job.window);
 }

@@ -3,7 +3,7 @@
  * are dealt to its stripes in turn, so that each stripe sends a thinned copy of the same load.
  */
 
-import type { Storage } from '../../../core/aws/storage.ts';
+import type { Work } from '../../../core/aws/storage.ts';
 import { MAX_SHARDS } from '../../../core/contract/replay.ts';
 import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { PermanentError } from '../../../core/errors/errors.ts';
@@ -20,25 +20,12 @@ const SECOND_MS = 1000;
 /** Schedules that are written concurrently. */
 const WRITES = 16;
 
-/** Concurrent requests over all shards: a constant number or a cap. */
-export interface Concurrency {
-  requests: number;
-  /** Whether the number is constant, because there is no schedule. */
-  kept: boolean;
-}
-
 interface ScheduleSource {
   batches: AsyncIterable<ScheduledEntry[]>;
   files: readonly CaptureObject[];
   conversations: Pick<ConversationFinder, 'turnOf'>;
   /** Number of requests that are also sent before the clock starts. */
   warmup: number;
-}
-
-export interface ShardSink {
-  storage: Storage;
-  bucket: string;
-  run: string;
 }
 
 const WHAT_TO_DO =
@@ -81,20 +68,19 @@ async function* windowsOf(
 export async function writeShards(
   { batches, files, conversations, warmup }: ScheduleSource,
   bounds: ShardBounds,
-  concurrency: Concurrency | undefined,
-  { storage, bucket, run }: ShardSink,
+  { storage, workBucket, run }: Work & { run: string },
 ): Promise<ShardPlan[]> {
   const plans: ShardPlan[] = [];
   const write = (key: string, requests: readonly ScheduledEntry[]): Promise<void> => {
     const own = requests.map((one) => ({ ...one, turn: conversations.turnOf(one.entry, one.pass) }));
-    return storage.putText(bucket, key, scheduleText(files, own), LINES);
+    return storage.putText(workBucket, key, scheduleText(files, own), LINES);
   };
   let first: ScheduledEntry[] = [];
   let windows = 0;
   for await (const window of windowsOf(batches, bounds)) {
     first = first.concat(window.slice(0, warmup - first.length));
-    const shards = shardsOf(window, windows++, plans.length, bounds, concurrency);
-    assertFew(plans.length + shards.length, windows, window, bounds, concurrency);
+    const shards = shardsOf(window, windows++, plans.length, bounds);
+    assertFew(plans.length + shards.length, windows, window, bounds);
     await forEachConcurrently(WRITES, shards, ({ plan, requests }) =>
       write(replayKeys.schedule(run, plan.shard), requests),
     );
@@ -111,8 +97,7 @@ function assertFew(
   shards: number,
   windows: number,
   window: readonly ScheduledEntry[],
-  { windowMs }: ShardBounds,
-  concurrency: Concurrency | undefined,
+  { windowMs, concurrency }: ShardBounds,
 ): void {
   if (shards > MAX_SHARDS) {
     throw new PermanentError('TooManyShards', 'The replay is too large for one execution', {
@@ -120,7 +105,7 @@ function assertFew(
       expected: `at most ${MAX_SHARDS} shards; choose ${WHAT_TO_DO}`,
     });
   }
-  if (concurrency && windows > 1) {
+  if (Number.isFinite(concurrency) && windows > 1) {
     // Requests of one window may still be in flight or waiting when the next starts: no share of the cap is safe for both.
     throw new PermanentError('CappedReplayTooLong', 'A concurrency cap only works within one window', {
       got: `maxConcurrency or concurrency over more than ${windowMs / SECOND_MS} s`,
@@ -130,7 +115,7 @@ function assertFew(
 }
 
 /** Returns how many stripes a window needs for its requests, bytes, peak and concurrency. */
-function stripesOf(window: readonly ScheduledEntry[], bounds: ShardBounds, concurrency?: Concurrency): number {
+function stripesOf(window: readonly ScheduledEntry[], bounds: ShardBounds): number {
   const requests = window.length;
   const bytes = window.reduce((sum, { entry }) => sum + entry.length, 0);
   const isScheduled = !Number.isNaN(window[0]?.dueMs);
@@ -138,14 +123,13 @@ function stripesOf(window: readonly ScheduledEntry[], bounds: ShardBounds, concu
     1,
     Math.ceil(requests / bounds.requests),
     Math.ceil(bytes / bounds.bytes),
-    isScheduled ? Math.ceil(mostAtOnce(window, SECOND_MS) / bounds.perSecond) : 1,
-    concurrency?.kept ? Math.ceil(concurrency.requests / bounds.connections) : 1,
+    Math.ceil(isScheduled ? mostAtOnce(window, SECOND_MS) / bounds.perSecond : bounds.concurrency / bounds.connections),
   );
-  const stripes = Math.min(needed, requests, concurrency?.requests ?? needed);
+  const stripes = Math.min(needed, requests, bounds.concurrency);
   // Each stripe has at least one request in flight, so a cap also bounds the number of stripes.
   if (stripes * bounds.requests < requests || stripes * bounds.bytes < bytes) {
     throw new PermanentError('TooManyRequests', 'There are too many requests for so little concurrency', {
-      got: `${requests} requests of ${bytes} bytes, ${concurrency?.requests} at a time`,
+      got: `${requests} requests of ${bytes} bytes, ${bounds.concurrency} at a time`,
       expected: `at most ${stripes * bounds.requests} requests of ${stripes * bounds.bytes} bytes; choose ${WHAT_TO_DO}, or more requests at a time`,
     });
   }
@@ -165,9 +149,8 @@ function shardsOf(
   ordinal: number,
   firstShard: number,
   bounds: ShardBounds,
-  concurrency?: Concurrency,
 ): { plan: ShardPlan; requests: ScheduledEntry[] }[] {
-  const stripes = stripesOf(window, bounds, concurrency);
+  const stripes = stripesOf(window, bounds);
   return Array.from({ length: stripes }, (_, stripe) => {
     const own = { length: shareOf(window.length, stripes, stripe) };
     const requests = Array.from(own, (_, i) => window[stripe + i * stripes] as ScheduledEntry);
@@ -176,7 +159,7 @@ function shardsOf(
       window: ordinal,
       requests: requests.length,
       firstDueMs: dueOf(requests[0]),
-      maxConcurrency: concurrency ? shareOf(concurrency.requests, stripes, stripe) : null,
+      maxConcurrency: Number.isFinite(bounds.concurrency) ? shareOf(bounds.concurrency, stripes, stripe) : null,
     };
     return { plan, requests };
   });

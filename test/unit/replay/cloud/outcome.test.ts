@@ -4,7 +4,7 @@ import { Random } from '../../../../src/core/values/random.ts';
 import { claimShard, shardSeed } from '../../../../src/replay/cloud/shard/shard.ts';
 import type { ShardResult } from '../../../../src/replay/cloud/shard/shard-results.ts';
 import { type Collected, collectShards } from '../../../../src/replay/cloud/summarize/collect.ts';
-import { failureOf, missing, remarks } from '../../../../src/replay/cloud/summarize/verdict.ts';
+import { failureOf, missing, remarks } from '../../../../src/replay/cloud/summarize/summarize.ts';
 import type { StoredPlan } from '../../../../src/replay/cloud/work-bucket/stored-plan.ts';
 import { ReportCollector } from '../../../../src/replay/measure/report-collector.ts';
 import { RunStats, type RunStatsJson } from '../../../../src/replay/measure/run-stats.ts';

@@ -4,11 +4,18 @@ import type { Storage } from '../../../../src/core/aws/storage.ts';
 import { MAX_SHARDS } from '../../../../src/core/contract/replay.ts';
 import { replayKeys } from '../../../../src/core/contract/work-keys.ts';
 import type { ShardBounds } from '../../../../src/replay/cloud/limits.ts';
-import { type Concurrency, writeShards } from '../../../../src/replay/cloud/plan/sharding.ts';
+import { writeShards } from '../../../../src/replay/cloud/plan/sharding.ts';
 import { type CaptureObject, readSchedule } from '../../../../src/replay/cloud/work-bucket/schedule-file.ts';
 import type { ScheduledEntry } from '../../../../src/replay/schedule/timing.ts';
 
-const BOUNDS: ShardBounds = { windowMs: 10_000, requests: 50, bytes: 10_000, perSecond: 5, connections: 4 };
+const BOUNDS: ShardBounds = {
+  windowMs: 10_000,
+  requests: 50,
+  bytes: 10_000,
+  perSecond: 5,
+  connections: 4,
+  concurrency: Number.POSITIVE_INFINITY,
+};
 
 const FILES: CaptureObject[] = [0, 1, 2].map((i) => ({
   bucket: 'b',
@@ -25,7 +32,7 @@ const scheduled = (dueMs: number, i: number, length = 10): ScheduledEntry => ({
 });
 
 /** Plans shards. @returns also what was written, by key */
-async function plansFor(all: readonly ScheduledEntry[], bounds: ShardBounds, concurrency?: Concurrency) {
+async function plansFor(all: readonly ScheduledEntry[], bounds: ShardBounds) {
   const written = new Map<string, string>();
   const storage = {
     putText: async (_: string, key: string, text: string) => {
@@ -37,7 +44,7 @@ async function plansFor(all: readonly ScheduledEntry[], bounds: ShardBounds, con
   }
   const conversations = { turnOf: ({ line }: { line: number }) => ({ session: line, turnIndex: 0 }) };
   const source = { batches: batches(), files: FILES, conversations, warmup: 0 };
-  const plans = await writeShards(source, bounds, concurrency, { storage, bucket: 'w', run: 'r' });
+  const plans = await writeShards(source, bounds, { storage, workBucket: 'w', run: 'r' });
   expect(written.size).toBe(plans.length);
   return { plans, written };
 }
@@ -139,9 +146,8 @@ test('the shares of a concurrency add up to it, and each stripe has at least 1',
       fc.boolean(),
       async (requests, whole, kept) => {
         const all = Array.from({ length: requests }, (_, i) => scheduled(kept ? Number.NaN : i, i));
-        const concurrency = { requests: whole, kept };
-        const bounds = { ...BOUNDS, requests: 200 };
-        const shards = await shardsFor(all, bounds, concurrency);
+        const bounds = { ...BOUNDS, requests: 200, concurrency: whole };
+        const shards = await shardsFor(all, bounds);
         const shares = shards.map(({ plan }) => plan.maxConcurrency ?? Number.NaN);
         expect(shares.reduce((sum, share) => sum + share, 0)).toBe(whole);
         expect(Math.min(...shares)).toBeGreaterThanOrEqual(1);
@@ -175,11 +181,9 @@ describe('rejects replays that are too large', () => {
 
   test('too many bytes for the concurrency', async () => {
     const all = unscheduled(12, 2_000);
-    const cap = { requests: 2, kept: false };
-    expect((await plansFor(all.slice(0, 10), BOUNDS, cap)).plans).toHaveLength(2);
-    await expect(plansFor(all, BOUNDS, cap)).rejects.toMatchObject(
-      refused('TooManyRequests', 'requests of 20000 bytes'),
-    );
+    const capped = { ...BOUNDS, concurrency: 2 };
+    expect((await plansFor(all.slice(0, 10), capped)).plans).toHaveLength(2);
+    await expect(plansFor(all, capped)).rejects.toMatchObject(refused('TooManyRequests', 'requests of 20000 bytes'));
   });
 
   test('too many shards', async () => {
@@ -190,15 +194,16 @@ describe('rejects replays that are too large', () => {
 
   test('a concurrency cap over several windows', async () => {
     const all = [0, 9_999, 10_000].map(scheduled1);
-    const cap = { requests: 2, kept: false };
-    expect((await plansFor(all.slice(0, 2), BOUNDS, cap)).plans).toHaveLength(1);
-    await expect(plansFor(all, BOUNDS, cap)).rejects.toMatchObject(refused('CappedReplayTooLong'));
+    const capped = { ...BOUNDS, concurrency: 2 };
+    expect((await plansFor(all.slice(0, 2), capped)).plans).toHaveLength(1);
+    await expect(plansFor(all, capped)).rejects.toMatchObject(refused('CappedReplayTooLong'));
   });
 
   test('too many requests without a schedule', async () => {
-    const kept = { requests: 1000, kept: true };
     const bounds = { ...BOUNDS, requests: 50_000, bytes: 1e9, perSecond: 1e9 };
-    await expect(plansFor(unscheduled(1_000_001), bounds, kept)).rejects.toMatchObject(refused('TooManyRequests'));
+    await expect(plansFor(unscheduled(1_000_001), { ...bounds, concurrency: 1000 })).rejects.toMatchObject(
+      refused('TooManyRequests'),
+    );
     // A schedule is cut into windows before that.
     const all = Array.from({ length: 1_000_001 }, (_, i) => scheduled(1, i));
     const { plans } = await plansFor(all, bounds);
@@ -210,9 +215,9 @@ describe('rejects replays that are too large', () => {
 
   test('too many requests for the concurrency', async () => {
     const all = unscheduled(101);
-    const kept = { requests: 2, kept: true };
-    expect((await plansFor(all.slice(0, 100), BOUNDS, kept)).plans).toHaveLength(2);
-    await expect(plansFor(all, BOUNDS, kept)).rejects.toMatchObject(refused('TooManyRequests', '100 requests of '));
+    const capped = { ...BOUNDS, concurrency: 2 };
+    expect((await plansFor(all.slice(0, 100), capped)).plans).toHaveLength(2);
+    await expect(plansFor(all, capped)).rejects.toMatchObject(refused('TooManyRequests', '100 requests of '));
   });
 });
 
