@@ -29,6 +29,7 @@ import type { Settings } from '../src/core/settings/schema.ts';
 import { objectivesOf } from '../src/quality/objectives.ts';
 import { readTrueObjectives } from '../src/quality/true-objectives.ts';
 import type { AlarmsProps } from './alarms.ts';
+import METRICS from './dashboard-metrics.json' with { type: 'json' };
 import type { GroundTruth } from './ground-truth.ts';
 import { childrenMetrics, PERIOD, runMetric, SUM, sumOf, waitingChunks } from './metrics.ts';
 import { MAPS } from './state-machines/states.ts';
@@ -82,30 +83,12 @@ function today(prefix: string): IWidget {
     title: 'Today (UTC)',
     width: FULL_WIDTH,
     height: 3,
-    metrics: own(prefix, DAY, {
-      TracedLines: 'Traced lines',
-      QuarantinedLines: 'Quarantined lines',
-      NewVerdicts: 'Verdicts',
-      FailedVerdicts: 'Failed verdicts',
-      HeldVerdicts: 'Held by the budget',
-      JudgeUsd: 'Judge, US dollars',
-    }),
+    metrics: own(prefix, DAY, METRICS.today),
   });
 }
 
-function results(prefix: string): IWidget[] {
-  const graphs = {
-    'Capture lines': { TracedLines: 'traced', QuarantinedLines: 'quarantined', LostLines: 'lost' },
-    Verdicts: {
-      NewVerdicts: 'new',
-      FailedVerdicts: 'failed',
-      HeldVerdicts: 'held by the budget',
-      LostVerdicts: 'lost',
-    },
-    Judge: { JudgeUsd: 'US dollars', JudgeCacheMissed: 'runs without a cache hit' },
-  };
-  return Object.entries(graphs).map(([title, labels]) => graph(title, own(prefix, PERIOD, labels)));
-}
+const results = (prefix: string): IWidget[] =>
+  Object.entries(METRICS.results).map(([title, labels]) => graph(title, own(prefix, PERIOD, labels)));
 
 /** A row for the objectives, if there are any: search expressions find the variants. */
 function quality(settings: Settings): IWidget[][] {
@@ -143,10 +126,9 @@ function quality(settings: Settings): IWidget[][] {
 /** A row for labels, if label files are read. */
 function labels(prefix: string, { files, stateMachine, joiner }: GroundTruth): IWidget[][] {
   if (files === undefined) return [];
-  const counts = { LabelsRead: 'read', LabelsJoined: 'joined', LabelsInvalid: 'invalid' };
   return [
     [
-      graph('Labels, per hour', own(prefix, HOUR, counts)),
+      graph('Labels, per hour', own(prefix, HOUR, METRICS.labels)),
       graph('Runs over labels', [
         ...executions(stateMachine),
         files.rule.events.metricApproximateNumberOfMessagesVisible({ ...LONGEST, label: 'files that wait' }),

@@ -6,7 +6,6 @@ import { resourceNames } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { allow, grantKey, grantSecret } from './access/allow.ts';
 import { grantCaptureRead } from './access/capture.ts';
-import { grantWork } from './access/work.ts';
 import { type Alarms, lateOrLost } from './alarms.ts';
 import { grantItems } from './item-table.ts';
 import { PERIOD, runMetric } from './metrics.ts';
@@ -44,9 +43,8 @@ export class Forward extends ObjectEvents {
     });
     this.forwarder = new PipelineFunction(this, 'Forwarder', {
       settings,
+      workBucket,
       name: 'forwarder',
-      folder: 'forward-captures',
-      description: 'Posts capture files to Arthur',
       environment: {
         ...forwardEnvironment(settings, workBucket.bucketName, budget.tableName),
         ARTHUR_S3_PREFIX: prefix,
@@ -58,7 +56,6 @@ export class Forward extends ObjectEvents {
     const { role } = this.forwarder;
     grantCaptureRead(role, settings, prefix);
     grantSecret(role, settings.ARTHUR_SECRET_ARN);
-    grantWork(workBucket, role, { read: ['forwards', 'replayMarks'], write: ['forwards'] });
     grantItems(role, budget, settings);
     this.read(this.forwarder, { batchSize: FILES_AT_ONCE, windowSeconds: 0, concurrency: FORWARDERS_AT_ONCE });
     allow(role, { actions: ['sqs:ChangeMessageVisibility'], resources: [this.events.queueArn] });

@@ -26,7 +26,6 @@ import { labelScorers, scorersFor } from '../src/judge/scorers/scorer-set.ts';
 import { allow, grantPseudonymKey } from './access/allow.ts';
 import { grantObjectRead } from './access/capture.ts';
 import { grantMlflow } from './access/mlflow.ts';
-import { grantWork, type WorkArea } from './access/work.ts';
 import { type Alarms, lateOrLost } from './alarms.ts';
 import { grantItems } from './item-table.ts';
 import { PERIOD, runMetric, SUM } from './metrics.ts';
@@ -51,10 +50,9 @@ export class GroundTruth extends Construct {
     const { settings, workBucket, environment } = props;
     this.joiner = new PipelineFunction(this, 'JoinLabels', {
       settings,
+      workBucket,
       environment,
-      folder: 'ground-truth',
       name: 'joiner',
-      description: 'Joins labels to predictions, measures quality, and writes the labels to MLflow',
     });
     this.#grant(props);
     this.stateMachine = truthStateMachine(new Construct(this, 'Machine'), this.joiner, props);
@@ -62,13 +60,11 @@ export class GroundTruth extends Construct {
     if (place.bucket === '') return;
     const starter = new PipelineFunction(this, 'StartRuns', {
       settings,
+      workBucket,
       environment,
-      folder: 'start-runs',
       name: 'labelStarter',
-      description: 'Starts runs over new label files',
       ...STARTER,
     });
-    grantWork(workBucket, starter.role, { read: ['starts'], write: ['starts'] });
     const rule = new ObjectRule(this, 'Files', {
       settings,
       ruleName: resourceNames(settings.STACK_PREFIX).labelRule,
@@ -86,19 +82,13 @@ export class GroundTruth extends Construct {
     return this.files === undefined ? [] : [this.joiner, this.files.starter];
   }
 
-  #grant({ settings, workBucket, budget }: StackContext): void {
+  #grant({ settings, budget }: StackContext): void {
     const { role } = this.joiner;
     const place = s3Place(settings.GROUND_TRUTH_S3_PREFIX);
     if (place.bucket !== '') {
       const why = 'Label files have names of their own.';
       grantObjectRead(role, { ...place, key: settings.GROUND_TRUTH_KMS_KEY_ARN, why });
     }
-    const own: WorkArea[] = ['truthWaiting', 'truthFiles', 'truthLabeled', 'truthOpen', 'truthRuns', 'truthReports'];
-    grantWork(workBucket, role, {
-      read: ['starts', 'truthUploads', 'inferences', 'inferenceIds', 'measured', ...own],
-      write: ['measured', ...own],
-      remove: ['truthWaiting', 'truthOpen'],
-    });
     grantMlflow(role, settings);
     grantPseudonymKey(role, settings);
     grantItems(role, budget, settings);

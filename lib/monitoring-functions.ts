@@ -10,7 +10,7 @@ import { allow, grantKey, grantPseudonymKey } from './access/allow.ts';
 import { grantCaptureRead } from './access/capture.ts';
 import { grantBatchModel, grantJudge, grantModelLookUp } from './access/judge.ts';
 import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
-import { grantWork, WHY_WORK_AREA, type WorkArea, workPatterns } from './access/work.ts';
+import { grantWork, WHY_WORK_AREA, workPatterns } from './access/work.ts';
 import { grantItems, grantSentTraces, itemTable } from './item-table.ts';
 import { PipelineFunction, type PipelineFunctionProps, type StackContext } from './pipeline-function.ts';
 
@@ -27,26 +27,16 @@ export const STARTER = { memoryMb: 512, timeoutSeconds: STARTER_TIMEOUT_SECONDS 
 
 /** Creates the functions in a scope, and grants them what they need. */
 export function monitoringFunctions(scope: Construct, props: StackContext): MonitoringFunctions {
-  const { settings, environment } = props;
-  const make = (
-    id: string,
-    folder: string,
-    name: PipelineFunctionProps['name'],
-    description: string,
-    more: Partial<PipelineFunctionProps> = {},
-  ) => new PipelineFunction(scope, id, { settings, environment, folder, name, description, ...more });
+  const { settings, workBucket, environment } = props;
+  const make = (id: string, name: PipelineFunctionProps['name'], more: Partial<PipelineFunctionProps> = {}) =>
+    new PipelineFunction(scope, id, { settings, workBucket, environment, name, ...more });
   const functions: MonitoringFunctions = {
-    starter: make('StartRuns', 'start-runs', 'starter', 'Starts runs over new capture files', STARTER),
-    planner: make('PlanCaptures', 'plan-captures', 'planner', 'Plans the chunks of a run'),
-    processor: make('LogTraces', 'log-traces', 'processor', 'Logs captures as MLflow traces'),
-    evaluator: make(
-      'EvaluateTraces',
-      'evaluate-traces',
-      'evaluator',
-      'Has the judge assess the captures, and writes their traces',
-    ),
-    batcher: make('JudgeBatch', 'judge-batch', 'batcher', 'Starts and watches batch inference jobs'),
-    summarizer: make('SummarizeRun', 'summarize-run', 'summarizer', 'Adds up a run'),
+    starter: make('StartRuns', 'starter', STARTER),
+    planner: make('PlanCaptures', 'planner'),
+    processor: make('LogTraces', 'processor'),
+    evaluator: make('EvaluateTraces', 'evaluator'),
+    batcher: make('JudgeBatch', 'batcher'),
+    summarizer: make('SummarizeRun', 'summarizer'),
   };
   const { planner, processor, evaluator } = functions;
   for (const { role } of [planner, processor, evaluator]) {
@@ -57,9 +47,8 @@ export function monitoringFunctions(scope: Construct, props: StackContext): Moni
   // Labels of people are read once a day.
   grantMlflow(functions.summarizer.role, settings);
   for (const { role } of [processor, evaluator]) grantArtifacts(role, settings);
-  grantWorkBucket(functions, props.workBucket);
   if (settings.CONTENT === 'none') {
-    grantWork(props.workBucket, functions.summarizer.role, {
+    grantWork(workBucket, functions.summarizer.role, {
       remove: ['batchInput', 'batchOutput', 'replayExchanges'],
     });
   }
@@ -74,50 +63,6 @@ export function monitoringFunctions(scope: Construct, props: StackContext): Moni
   grantItems(evaluator.role, answers, settings);
   evaluator.function.addEnvironment('ANSWERS_TABLE', answers.tableName);
   return functions;
-}
-
-/** What a run has planned, and its outcome. */
-const RECORDS: WorkArea[] = ['plan', 'manifest', 'ranges', 'receipts'];
-
-/** What a function that processes a chunk reads, besides its captures. */
-const CHUNK: WorkArea[] = ['ranges', 'quarantine', 'replayMarks', 'replayExchanges', 'lineAtWork', 'forgotten'];
-
-/** What it writes. */
-const WRITTEN: WorkArea[] = ['receipts', 'words', 'quarantine', 'ledger', 'lineAtWork'];
-
-function grantWorkBucket(
-  { starter, planner, processor, evaluator, batcher, summarizer }: MonitoringFunctions,
-  workBucket: IBucket,
-): void {
-  grantWork(workBucket, starter.role, { read: ['starts'], write: ['starts'] });
-  grantWork(workBucket, planner.role, {
-    // A retry reads the records of an earlier run.
-    read: [...RECORDS, 'starts', 'quarantine', 'claims', 'replayMarks', 'replayExchanges'],
-    write: ['plan', 'manifest', 'ranges', 'claims'],
-    upload: ['batchManifest'],
-  });
-  // Quarantined lines are read if their capture file is gone.
-  grantWork(workBucket, processor.role, {
-    read: CHUNK,
-    write: WRITTEN,
-  });
-  grantWork(workBucket, evaluator.role, {
-    // The receipts of earlier attempts tell what of the paid answers is reported.
-    read: [...CHUNK, 'receipts', 'answers', 'batchState', 'batchOutput'],
-    write: [...WRITTEN, 'answers', 'batchState', 'batchInput'],
-    // What an attempt has prepared that failed.
-    remove: ['batchInput'],
-  });
-  grantWork(workBucket, batcher.role, {
-    read: ['plan', 'manifest', 'batchState'],
-    write: ['batchState', 'words'],
-  });
-  grantWork(workBucket, summarizer.role, {
-    read: [...RECORDS, 'batchState', 'summaryState', 'counts', 'ledger', 'truthLabeled', 'reports'],
-    write: ['summary', 'summaryState', 'counts', 'ledger', 'reports', 'replayVerdicts'],
-    // Parts whose rows stand in merged files.
-    remove: ['ledger'],
-  });
 }
 
 /** Planning checks whether the run that owns a claim is still running. */

@@ -13,8 +13,10 @@ import { resourceNames } from '../src/core/contract/names.ts';
 import { packagePath } from '../src/core/process/package-folder.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { allow, workKey } from './access/allow.ts';
+import { grantWork, type WorkAccess } from './access/work.ts';
 import AWS_ACTIONS from './aws-actions.json' with { type: 'json' };
 import { bundleFunctions, LAMBDA } from './bundle-functions.ts';
+import TABLE from './functions.json' with { type: 'json' };
 import { nodeOptions } from './settings/function-environment.ts';
 
 type Names = ReturnType<typeof resourceNames>;
@@ -42,10 +44,8 @@ export const logsOf = (scope: Construct, logGroupName: string, settings: Setting
 
 export interface PipelineFunctionProps {
   settings: Settings;
+  workBucket: IBucket;
   name: FunctionName;
-  description: string;
-  /** The handler's folder under `lambda/`. */
-  folder: string;
   environment: Record<string, string>;
   /** Default: the setting. So is the timeout's. */
   memoryMb?: number;
@@ -56,6 +56,9 @@ export interface PipelineFunctionProps {
   asyncRetries?: number;
 }
 
+/** The handler's folder under `lambda/`, and the areas of the work bucket that a function uses. */
+const FUNCTIONS = TABLE as Record<FunctionName, { folder: string; description: string; work: WorkAccess }>;
+
 export class PipelineFunction extends Construct {
   readonly function: LambdaFunction;
   readonly role: Role;
@@ -63,7 +66,8 @@ export class PipelineFunction extends Construct {
 
   constructor(scope: Construct, id: string, props: PipelineFunctionProps) {
     super(scope, id);
-    const { settings, name, folder } = props;
+    const { settings, name } = props;
+    const { folder, description, work } = FUNCTIONS[name];
     const names = resourceNames(settings.STACK_PREFIX);
     const functionName = names[name];
     const logGroup = logsOf(this, `/aws/lambda/${functionName}`, settings);
@@ -75,11 +79,12 @@ export class PipelineFunction extends Construct {
       assumedBy: new ServicePrincipal('lambda.amazonaws.com'),
     });
     logGroup.grantWrite(this.role);
+    grantWork(props.workBucket, this.role, work);
     this.timeout = Duration.seconds(props.timeoutSeconds ?? settings.LAMBDA_TIMEOUT_SECONDS);
     const memorySize = props.memoryMb ?? settings.LAMBDA_MEMORY_MB;
     this.function = new LambdaFunction(this, 'Function', {
       functionName,
-      description: props.description,
+      description,
       role: this.role,
       logGroup,
       code: functionCode(this, folder),

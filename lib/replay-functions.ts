@@ -8,7 +8,6 @@ import { allow, grantPseudonymKey, grantSecret } from './access/allow.ts';
 import { grantCaptureRead } from './access/capture.ts';
 import { grantModelLookUp } from './access/judge.ts';
 import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
-import { grantWork } from './access/work.ts';
 import { PipelineFunction, type PipelineFunctionProps, type StackContext } from './pipeline-function.ts';
 import { replayEnvironment } from './settings/function-environment.ts';
 
@@ -21,17 +20,16 @@ import { replayEnvironment } from './settings/function-environment.ts';
  */
 export const ONE_VCPU_MB = 1769;
 
-type Limits = Pick<PipelineFunctionProps, 'memoryMb' | 'diskMib' | 'asyncRetries'>;
-
 export type ReplayFunctions = Record<'planner' | 'replayer' | 'summarizer' | 'publisher' | 'stopper', PipelineFunction>;
 
 /** Creates the functions in a scope, and grants them what they need. */
 export function replayFunctions(scope: Construct, props: StackContext): ReplayFunctions {
-  const { settings, environment } = props;
-  const make = (id: string, folder: string, more: Pick<PipelineFunctionProps, 'name' | 'description'> & Limits) =>
+  const { settings, workBucket, environment } = props;
+  const make = (id: string, name: PipelineFunctionProps['name'], more: Partial<PipelineFunctionProps> = {}) =>
     new PipelineFunction(scope, id, {
       settings,
-      folder,
+      workBucket,
+      name,
       environment: { ...environment, ...replayEnvironment(settings) },
       // More memory for the other functions means that payloads are large.
       memoryMb: Math.max(ONE_VCPU_MB, settings.LAMBDA_MEMORY_MB),
@@ -39,71 +37,21 @@ export function replayFunctions(scope: Construct, props: StackContext): ReplayFu
       diskMib: REPLAY_DISK_MIB,
       ...more,
     });
-  const functions: ReplayFunctions = {
-    planner: make('Plan', 'plan-replay', {
-      name: 'replayPlanner',
-      description: 'Plans the schedule of a replay and its shards',
-    }),
-    replayer: make('Shard', 'replay-shard', {
-      name: 'replayer',
-      description: 'Sends the requests of one shard of a replay',
-      asyncRetries: 0,
-    }),
-    summarizer: make('Summary', 'summarize-replay', {
-      name: 'replaySummarizer',
-      description: 'Adds up the results of the shards of a replay',
-      diskMib: undefined,
-    }),
-    publisher: make('Publication', 'publish-replay', {
-      name: 'replayPublisher',
-      description: 'Publishes the figures and files of a replay to its MLflow run',
-    }),
-    stopper: make('Stop', 'stop-replay', {
-      name: 'replayStopper',
-      description: 'Brings a replay to its end after its execution was stopped',
-      // It only waits, and calls the others.
-      memoryMb: settings.LAMBDA_MEMORY_MB,
-      diskMib: undefined,
-    }),
-  };
-  grant(functions, props);
-  return functions;
-}
-
-function grant(
-  { planner, replayer, summarizer, publisher, stopper }: ReplayFunctions,
-  { settings, workBucket }: StackContext,
-): void {
+  const planner = make('Plan', 'replayPlanner');
+  const replayer = make('Shard', 'replayer', { asyncRetries: 0 });
+  const summarizer = make('Summary', 'replaySummarizer', { diskMib: undefined });
+  const publisher = make('Publication', 'replayPublisher');
+  // It only waits, and calls the others.
+  const stopper = make('Stop', 'replayStopper', { memoryMb: settings.LAMBDA_MEMORY_MB, diskMib: undefined });
   for (const { role } of [planner, replayer]) {
     grantCaptureRead(role, settings);
     grantPseudonymKey(role, settings);
   }
   for (const { role } of [planner, publisher]) grantMlflow(role, settings);
   grantArtifacts(publisher.role, settings);
-  grantWork(workBucket, planner.role, {
-    read: ['replayStop', 'replayMarks'],
-    write: ['replayPlan', 'replayMarks'],
-    upload: ['replayManifest', 'replaySchedule'],
-  });
   grantModelLookUp(planner.role, settings.BEDROCK_MODEL_ID);
-  grantWork(workBucket, replayer.role, {
-    read: ['replayPlan', 'replaySchedule', 'replayStop'],
-    write: ['replayClaims'],
-    upload: ['replayShards', 'replayExchanges'],
-  });
   grantReplayTargets(replayer.role, settings);
-  grantWork(workBucket, summarizer.role, {
-    read: ['replayPlan', 'replayClaims', 'replayShards', 'replayStop'],
-    write: ['replayPublication', 'replayResults'],
-  });
-  grantWork(workBucket, publisher.role, {
-    read: ['replayPlan', 'replayPublication', 'replayResults', 'replayStop'],
-  });
-  grantWork(workBucket, stopper.role, {
-    // It only checks whether the files of the shards and the summary exist.
-    read: ['replayPlan', 'replayFigures', 'replayPublication', 'replayStop'],
-    write: ['replayStop'],
-  });
+  return { planner, replayer, summarizer, publisher, stopper };
 }
 
 /** Streaming is a separate action: with only the first, a replay fails as soon as it streams. */

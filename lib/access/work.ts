@@ -63,18 +63,13 @@ export const WHY_WORK_AREA =
   "Objects of the stack's own work bucket are named by run, chunk and attempt; this is one kind of object.";
 
 /**
- * Grants a role access to areas of the work bucket.
- *
- * @param access.read areas that are read and listed
- * @param access.write areas that are written
- * @param access.remove areas whose objects are deleted
- * @param access.upload areas that are written by multipart upload, since the length is unknown in advance
+ * Areas that are read and listed, that are written, that are written by multipart upload, since the length is unknown in advance, and
+ * whose objects are deleted.
  */
-export function grantWork(
-  bucket: IBucket,
-  role: Role,
-  access: { read?: WorkArea[]; write?: WorkArea[]; upload?: WorkArea[]; remove?: WorkArea[] },
-): void {
+export type WorkAccess = Partial<Record<'read' | 'write' | 'upload' | 'remove', WorkArea[]>>;
+
+/** Grants a role access to areas of the work bucket. */
+export function grantWork(bucket: IBucket, role: Role, access: WorkAccess): void {
   const add = (actions: string[], areas: WorkArea[] = []): void => {
     const resources = areas.map((area) => bucket.arnForObjects(workPatterns[area]));
     if (resources.length > 0) allow(role, { actions, resources, why: WHY_WORK_AREA });

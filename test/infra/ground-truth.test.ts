@@ -50,8 +50,9 @@ describe('the function', () => {
   it('is in the stack with its place, whether it is a bucket or a prefix', () => {
     const lines = policiesOf(templateOf({ GROUND_TRUTH_S3_PREFIX: 's3://labels' })).GroundTruthJoinLabelsRole;
     const ofAccount = { StringEquals: { 'aws:ResourceAccount': '123456789012' } };
-    expect(lines?.[1]).toEqual([['s3:GetObject', 's3:GetObjectVersion'], ['arn:aws:s3:::labels/*'], ofAccount]);
-    expect(lines?.[2]?.at(-1)).toMatchObject(ofAccount);
+    const at = lines?.findIndex(([actions]) => String(actions).includes('s3:GetObjectVersion')) ?? -1;
+    expect(lines?.[at]).toEqual([['s3:GetObject', 's3:GetObjectVersion'], ['arn:aws:s3:::labels/*'], ofAccount]);
+    expect(lines?.[at + 1]?.at(-1)).toMatchObject(ofAccount);
   });
 });
 
