@@ -2,13 +2,22 @@
 
 import * as z from 'zod';
 import { jsonIn } from '../values/json-in.ts';
+import forms from './setting-forms.json' with { type: 'json' };
 
 /**
- * Gives a setting's form the words that its error message uses.
+ * Gives a form that several settings share, or that has limits, the words that its error message uses.
  *
  * @param expected the allowed values. Where a form reports a `custom` issue, its message follows in parentheses
  */
 export const setting = <T extends z.ZodType>(expected: string, form: T): T => form.describe(expected);
+
+const FORMS: Record<string, string | undefined> = forms;
+
+/** Gives each form the words of `setting-forms.json` for the setting of its name, as `setting` does. */
+export const described = <S extends Record<string, z.ZodType>>(settings: S): S =>
+  Object.fromEntries(
+    Object.entries(settings).map(([name, form]) => [name, FORMS[name] ? setting(FORMS[name], form) : form]),
+  ) as S;
 
 /** A number as JavaScript reads it: no decimal comma, no unit. */
 export const numberIn = (min: number, max: number) => z.coerce.number().min(min).max(max);

@@ -1,7 +1,7 @@
 /** The settings by which personal data and secrets of captures are masked, or texts not written at all. */
 
 import * as z from 'zod';
-import { nameList, setting, textWithout } from './kinds.ts';
+import { described, nameList, setting, textWithout } from './kinds.ts';
 
 /** The kinds that are found by their form, which docs/redaction.md describes. */
 export const REDACT_KINDS = [
@@ -61,16 +61,13 @@ export interface Redaction extends RedactRules {
   previous?: { key: string; keyVersion: string } | undefined;
 }
 
-export const redactSettings = {
+export const redactSettings = described({
   REDACT: setting(
     `a list, separated by commas, of ${REDACT_KINDS.join(', ')}, field:<name>, field:#<column> and pattern:<name>=<regular expression>`,
     textWithout((text) => redactRules(text).wrong[0]).optional(),
   ),
   /** Addresses and numbers of one's own, which stay. `@example.com` is a domain. */
-  REDACT_ALLOW: setting(
-    'values separated by commas, such as help@example.com,@example.org',
-    nameList(/^.{3,200}$/).optional(),
-  ),
+  REDACT_ALLOW: nameList(/^.{3,200}$/).optional(),
   /** `none`: traces and verdicts without texts. */
-  CONTENT: setting('all or none', z.enum(['all', 'none']).optional()),
-};
+  CONTENT: z.enum(['all', 'none']).optional(),
+});

@@ -1,6 +1,6 @@
 /**
- * Each setting once: its form, its default and the words of its error message, by its name in `.env`. The stack, the
- * functions and the command line read views of it. How settings must fit together: `lib/settings/checks.ts`.
+ * Each setting once: its form and its default, by its name in `.env`. The words of its error message are in `setting-forms.json`. The
+ * stack, the functions and the command line read views of it. How settings must fit together: `lib/settings/checks.ts`.
  */
 import * as z from 'zod';
 import { DEFAULT_MAX_LINE_BYTES } from '../values/line-bound.ts';
@@ -9,6 +9,7 @@ import { groundTruthSchema } from './ground-truth-setting.ts';
 import { guidelinesSchema } from './guidelines-setting.ts';
 import {
   capturePrefix,
+  described,
   flag,
   jsonOf,
   nameList,
@@ -85,180 +86,128 @@ const pricesSchema = z.record(z.string(), z.union([z.string().min(1), ratesSchem
 export type PriceOverrides = z.infer<typeof pricesSchema>;
 
 /** The settings without which there is no stack. */
-export const requiredSettings = {
+export const requiredSettings = described({
   STACK_PREFIX: setting(
     `letters, digits and "-", at most ${MAX_PREFIX} characters`,
     z.string().regex(new RegExp(`^[a-zA-Z0-9-]{1,${MAX_PREFIX}}$`)),
   ),
-  MLFLOW_TRACKING_URI: setting(
-    'the ARN of a SageMaker mlflow-app (or of an mlflow-tracking-server with MLflow 3.2 or newer), or an http(s) URL',
-    textWithout((uri) => {
-      if (!uri.startsWith('arn:')) return serverUrlFault(uri, 'MLFLOW_SECRET_ARN');
-      // AWS's own client of MLflow apps has no address for them there.
-      if (/^arn:aws-cn:.*:mlflow-app\//.test(uri))
-        return 'SageMaker has no MLflow apps in China: use the URL of a server';
-      return MLFLOW_ARN.test(uri) ? undefined : '';
-    }),
-  ),
-  SAGEMAKER_ENDPOINT_NAME: setting(
-    'the name of the endpoint whose captures are processed: letters, digits and "-", at most 63 characters',
-    z.string().regex(ENDPOINT_NAME),
-  ),
-  DATA_CAPTURE_S3_BUCKET: setting(
-    'the name of the bucket that Data Capture writes to, without s3:// and without a prefix',
-    z.string().regex(BUCKET_NAME),
-  ),
-};
+  MLFLOW_TRACKING_URI: textWithout((uri) => {
+    if (!uri.startsWith('arn:')) return serverUrlFault(uri, 'MLFLOW_SECRET_ARN');
+    // AWS's own client of MLflow apps has no address for them there.
+    if (/^arn:aws-cn:.*:mlflow-app\//.test(uri))
+      return 'SageMaker has no MLflow apps in China: use the URL of a server';
+    return MLFLOW_ARN.test(uri) ? undefined : '';
+  }),
+  SAGEMAKER_ENDPOINT_NAME: z.string().regex(ENDPOINT_NAME),
+  DATA_CAPTURE_S3_BUCKET: z.string().regex(BUCKET_NAME),
+});
 
 /** The settings of the judge and of MLflow, which the command line reads too. */
-export const sharedSettings = {
+export const sharedSettings = described({
   MLFLOW_SECRET_ARN: secretArn,
-  SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: setting(
-    'an http(s) URL',
-    textWithout((text) => serverUrlFault(text, 'MLFLOW_SECRET_ARN')).optional(),
-  ),
-  BEDROCK_MODEL_ID: setting(
-    'a Bedrock model id, inference profile id or ARN, with or without bedrock:/; or openai:/<model>, sagemaker:/<endpoint>, sagemaker:/<endpoint>/<inference component>',
-    // The readers of settings know the region, and fill in its default.
-    judgeModel.default(defaultJudgeModel() as string),
-  ),
+  SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: textWithout((text) => serverUrlFault(text, 'MLFLOW_SECRET_ARN')).optional(),
+  /** The readers of settings know the region, and fill in its default. */
+  BEDROCK_MODEL_ID: judgeModel.default(defaultJudgeModel() as string),
   /** Asked first; the judge is asked for what it fails or is not sure of. */
-  JUDGE_CASCADE: setting('the id of a cheaper model, in a form of BEDROCK_MODEL_ID', judgeModel.optional()),
-  JUDGE_RATIONALES: setting('all or failures', z.enum(['all', 'failures']).default('all')),
+  JUDGE_CASCADE: judgeModel.optional(),
+  JUDGE_RATIONALES: z.enum(['all', 'failures']).default('all'),
   /** `cached`: as many of the project's examples as the model's prompt cache needs. */
-  JUDGE_PREFIX: setting('short or cached', z.enum(['short', 'cached']).default('short')),
-  MLFLOW_EVALUATION_MODEL_PARAM: setting(
-    'JSON of inference parameters, such as {"max_tokens":2000}',
-    jsonOf(z.record(z.string(), z.unknown())).default({}),
-  ),
-  JUDGE_BASE_URL: setting('an http(s) URL', textWithout((text) => urlFault(text, 'JUDGE_SECRET_ARN')).optional()),
+  JUDGE_PREFIX: z.enum(['short', 'cached']).default('short'),
+  MLFLOW_EVALUATION_MODEL_PARAM: jsonOf(z.record(z.string(), z.unknown())).default({}),
+  JUDGE_BASE_URL: textWithout((text) => urlFault(text, 'JUDGE_SECRET_ARN')).optional(),
   JUDGE_SECRET_ARN: secretArn,
-  JUDGE_GUIDELINES: setting(
-    'JSON of guidelines by name, such as {"no_legal_advice":"The reply gives no legal advice."} or {"no_bleach":{"text":"The reply never mixes bleach.","severity":"harm"}}',
-    jsonOf(guidelinesSchema).default({}),
-  ),
-  JUDGE_PRICES: setting(
-    'JSON by model id of prices in US dollars per million tokens, such as {"sagemaker:/my-judge":{"input":0.4,"output":0.4}}, or of the id of the model whose price applies',
-    jsonOf(pricesSchema).default({}),
-  ),
-};
+  JUDGE_GUIDELINES: jsonOf(guidelinesSchema).default({}),
+  JUDGE_PRICES: jsonOf(pricesSchema).default({}),
+});
 
 /** The settings that the functions read. */
-export const functionSettings = {
+export const functionSettings = described({
   ...requiredSettings,
   ...sharedSettings,
   /** Ends with `/`. Default: the endpoint's name. */
   DATA_CAPTURE_S3_PREFIX: capturePrefix,
   DATA_CAPTURE_KMS_KEY_ARN: keyArn,
   /** Default: the endpoint's name. */
-  MLFLOW_EXPERIMENT_NAME: setting('a name of at most 500 characters', z.string().max(500).optional()),
+  MLFLOW_EXPERIMENT_NAME: z.string().max(500).optional(),
   /** Whether another stack may write the same endpoint's traces to the experiment. */
   MLFLOW_EXPERIMENT_SHARED: flag(false),
-  EVALUATION_SAMPLE_RATE: setting('a number from 0 to 1', numberIn(0, 1).default(1)),
+  EVALUATION_SAMPLE_RATE: numberIn(0, 1).default(1),
   /** US dollars per day (UTC). */
-  EVALUATION_BUDGET_USD: setting('US dollars per day, 0 for no limit', numberIn(0, Number.MAX_VALUE).default(20)),
+  EVALUATION_BUDGET_USD: numberIn(0, Number.MAX_VALUE).default(20),
   /** Rules that `createAlwaysRule` checks. */
-  EVALUATION_ALWAYS: setting(
-    'a JSON list of rules, such as [{"name":"long replies","replyTokensOver":800}]',
-    jsonOf(z.array(z.unknown())).default([]),
-  ),
+  EVALUATION_ALWAYS: jsonOf(z.array(z.unknown())).default([]),
   /** Objectives that `readObjectives` checks. */
-  QUALITY_OBJECTIVES: setting(
-    'a JSON list of objectives, such as [{"scorer":"safety","atLeast":0.95,"over":"1d"},{"errorReplies":{"atMost":0.02}}]',
-    jsonOf(z.array(z.unknown())).default([]),
-  ),
+  QUALITY_OBJECTIVES: jsonOf(z.array(z.unknown())).default([]),
   /** How labels are compared with what the endpoint answered. */
-  GROUND_TRUTH: setting(
-    'JSON such as {"kind":"classes","positive":"1","groups":["age_group"],"days":30}',
-    jsonOf(groundTruthSchema).default(groundTruthSchema.parse({})),
-  ),
+  GROUND_TRUTH: jsonOf(groundTruthSchema).default(groundTruthSchema.parse({})),
   /** Label files under it are read when they are written. Ends with `/`, or is a bucket alone. */
-  GROUND_TRUTH_S3_PREFIX: setting(
-    'a place in S3 such as s3://my-labels/churn/',
-    z
-      .string()
-      .regex(LABEL_PLACE)
-      .transform((place) => (place.endsWith('/') ? place : `${place}/`))
-      .optional(),
-  ),
+  GROUND_TRUTH_S3_PREFIX: z
+    .string()
+    .regex(LABEL_PLACE)
+    .transform((place) => (place.endsWith('/') ? place : `${place}/`))
+    .optional(),
   /** Whether messages about quality quote the judge, which may quote people. */
   ALARM_QUOTES: flag(false),
   /** Limits over all runs of the stack (src/limits/limits.ts). 0: no limit. */
   MAX_FUNCTIONS: wholeNumber(0, 10_000, 8),
   /** Calls of the judge at once, and requests a second to a managed MLflow (src/limits/sizes.ts). */
-  SIZE: setting('small, medium or large', z.enum(['small', 'medium', 'large']).default('medium')),
+  SIZE: z.enum(['small', 'medium', 'large']).default('medium'),
   JUDGE_TOKENS_PER_MINUTE: wholeNumber(0, 1_000_000_000, 0),
   /** An alarm has at most 10 metrics. */
-  ENDPOINT_VARIANTS: setting(
-    'names of variants separated by commas, at most 9',
-    nameList(ENDPOINT_NAME).pipe(z.array(z.string()).min(1).max(9)).default(['AllTraffic']),
-  ),
+  ENDPOINT_VARIANTS: nameList(ENDPOINT_NAME).pipe(z.array(z.string()).min(1).max(9)).default(['AllTraffic']),
   /** No user sees their replies, so the endpoint's figures leave them out. */
-  SHADOW_VARIANTS: setting('names of variants separated by commas', nameList(ENDPOINT_NAME).default([])),
+  SHADOW_VARIANTS: nameList(ENDPOINT_NAME).default([]),
   CSV_HEADER: flag(false),
-  FEATURE_NAMES: setting('a JSON list of names, such as ["age","income"]', jsonOf(z.array(z.string())).default([])),
+  FEATURE_NAMES: jsonOf(z.array(z.string())).default([]),
   ...redactSettings,
   /** Longer lines are quarantined by reference. */
   MAX_LINE_BYTES: wholeNumber(1024, 256 * 1024 * 1024, DEFAULT_MAX_LINE_BYTES),
-};
+});
 
 /** The settings that the functions of a cloud replay read in addition. */
-export const replaySettings = {
+export const replaySettings = described({
   /** Endpoints that may be invoked. */
-  REPLAY_ENDPOINT_NAMES: setting('endpoint names separated by commas', nameList(ENDPOINT_NAME).default([])),
+  REPLAY_ENDPOINT_NAMES: nameList(ENDPOINT_NAME).default([]),
   /** Inference components that may be invoked. */
-  REPLAY_INFERENCE_COMPONENT_NAMES: setting(
-    'inference component names separated by commas',
-    nameList(ENDPOINT_NAME).default([]),
-  ),
+  REPLAY_INFERENCE_COMPONENT_NAMES: nameList(ENDPOINT_NAME).default([]),
   /** Origins of the URLs that may be sent to. */
-  REPLAY_URLS: setting(
-    'origins of http(s) URLs separated by commas, such as https://candidate.example.com:8443, without a path',
-    nameList(/^https?:\/\/[^\s/?#@]+\/?$/)
-      .pipe(z.array(origin))
-      .default([]),
-  ),
+  REPLAY_URLS: nameList(/^https?:\/\/[^\s/?#@]+\/?$/)
+    .pipe(z.array(origin))
+    .default([]),
   /** The only secret whose value may be sent as headers, and only to these URLs. */
   REPLAY_HEADERS_SECRET_ARN: secretArn,
-};
+});
 
 /** All settings of the stack. */
-export const settingsSchema = z.object({
-  ...functionSettings,
-  GROUND_TRUTH_KMS_KEY_ARN: keyArn,
-  /** Encrypts the work bucket, the table, the queues, the topic and the logs. */
-  WORK_KMS_KEY_ARN: keyArn,
-  MLFLOW_ARTIFACT_KMS_KEY_ARN: keyArn,
-  MLFLOW_ARTIFACT_BUCKET: setting(
-    'a bucket name, optionally with a prefix, and with the account of the bucket as in s3://123456789012@my-bucket/prefix',
-    z.string().regex(ARTIFACT_PLACE).optional(),
-  ),
-  VPC_SUBNET_IDS: setting(
-    'subnet ids such as subnet-0123456789abcdef0, separated by commas, at most 16',
-    nameList(/^subnet-[0-9a-f]+$/)
+export const settingsSchema = z.object(
+  described({
+    ...functionSettings,
+    GROUND_TRUTH_KMS_KEY_ARN: keyArn,
+    /** Encrypts the work bucket, the table, the queues, the topic and the logs. */
+    WORK_KMS_KEY_ARN: keyArn,
+    MLFLOW_ARTIFACT_KMS_KEY_ARN: keyArn,
+    MLFLOW_ARTIFACT_BUCKET: z.string().regex(ARTIFACT_PLACE).optional(),
+    VPC_SUBNET_IDS: nameList(/^subnet-[0-9a-f]+$/)
       .pipe(z.array(z.string()).max(16))
       .default([]),
-  ),
-  VPC_SECURITY_GROUP_IDS: setting(
-    'security group ids such as sg-0123456789abcdef0, separated by commas, at most 5',
-    nameList(/^sg-[0-9a-f]+$/)
+    VPC_SECURITY_GROUP_IDS: nameList(/^sg-[0-9a-f]+$/)
       .pipe(z.array(z.string()).max(5))
       .default([]),
-  ),
-  /** How long events of new capture files are collected for one run. 300 is Lambda's maximum. */
-  BATCH_WINDOW_SECONDS: wholeNumber(0, 300, 60),
-  LAMBDA_MEMORY_MB: wholeNumber(512, 10_240, 1024),
-  LAMBDA_TIMEOUT_SECONDS: wholeNumber(120, 900, 900),
-  LOG_RETENTION_DAYS: setting(
-    `one of ${RETENTION_DAYS.join(', ')} days`,
-    z.coerce.number().pipe(z.literal(RETENTION_DAYS)).default(30),
-  ),
-  /** 0: no alarm when labels stop coming. CloudWatch looks back at most 7 days. */
-  MISSING_LABELS_HOURS: wholeNumber(0, 168, 0),
-  ALARM_EMAIL: setting('an email address', z.email().optional()),
-  ...replaySettings,
-  ...forwardSettings,
-});
+    /** How long events of new capture files are collected for one run. 300 is Lambda's maximum. */
+    BATCH_WINDOW_SECONDS: wholeNumber(0, 300, 60),
+    LAMBDA_MEMORY_MB: wholeNumber(512, 10_240, 1024),
+    LAMBDA_TIMEOUT_SECONDS: wholeNumber(120, 900, 900),
+    LOG_RETENTION_DAYS: setting(
+      `one of ${RETENTION_DAYS.join(', ')} days`,
+      z.coerce.number().pipe(z.literal(RETENTION_DAYS)).default(30),
+    ),
+    /** 0: no alarm when labels stop coming. CloudWatch looks back at most 7 days. */
+    MISSING_LABELS_HOURS: wholeNumber(0, 168, 0),
+    ALARM_EMAIL: z.email().optional(),
+    ...replaySettings,
+    ...forwardSettings,
+  }),
+);
 
 /** The settings as they are read, before the stack derives the defaults that depend on other settings. */
 export type CheckedSettings = z.infer<typeof settingsSchema>;
