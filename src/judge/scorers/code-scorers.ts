@@ -1,6 +1,6 @@
 /**
  * The default set of code scorers: functions of the capture that need no model and cost nothing. Add, change or remove
- * one here; the set is at the end. Each description states what the scorer measures and what it does not.
+ * one here; the set is at the end. `code-scorer-texts.json` states what each measures and what it does not.
  */
 
 import { isEmptyReply } from '../../captures/blank.ts';
@@ -16,6 +16,7 @@ import { replyLanguage, requestLanguage } from './code/language.ts';
 import { piiDetected } from './code/pii.ts';
 import { repeatedText } from './code/repetition.ts';
 import { timeScorers } from './code/times.ts';
+import TEXTS from './code-scorer-texts.json' with { type: 'json' };
 
 // ------------------------------------------------------------------------------------------------------------ JSON
 // Whether a reply is JSON if the request asked for JSON.
@@ -81,11 +82,7 @@ const validJson: CodeScorer = {
   version: '1',
   fails: false,
   bounds: [0.05, 0.2],
-  description:
-    'Where JSON was asked for (by `response_format`, or by an instruction in the system prompt or the last user ' +
-    'message, in English), whether each choice of the reply parses as JSON as it stands; a Markdown fence around it ' +
-    'does not parse. It does not check a JSON schema, and not tool-call arguments. Not judgeable where JSON was not ' +
-    'asked for, and on error replies.',
+  description: TEXTS.valid_json,
   score(capture) {
     const asked = jsonAskedBy(capture);
     if (asked === undefined) return { notJudgeable: 'jsonNotRequested' };
@@ -111,10 +108,7 @@ const cutOff: CodeScorer = {
   name: 'cut_off',
   version: '1',
   fails: true,
-  description:
-    'Whether the endpoint says that the token limit ended the reply (`finish_reason` "length" or its equivalents), in ' +
-    'any choice. It does not look at the text: a reply that stops in mid-sentence for another reason is not found, and ' +
-    'without a finish reason, or on an error, it is not judgeable.',
+  description: TEXTS.cut_off,
   score(capture) {
     if (capture.error !== undefined) return { notJudgeable: 'errorReply' };
     const reasons = capture.conversation?.finishReasons ?? [];
@@ -139,10 +133,7 @@ const responseWords: CodeScorer = {
   kind: 'code',
   name: 'response_words',
   version: '1',
-  description:
-    'Number of words in the reply, all choices together: pieces between white space, dictionary words in scripts ' +
-    'without spaces (Chinese, Japanese, Thai, …). It does not count reasoning text or tool-call arguments, and says ' +
-    'nothing about whether the length suits the question. Not judgeable on error replies.',
+  description: TEXTS.response_words,
   score(capture) {
     const found = replyWords(capture);
     return 'notJudgeable' in found ? found : { value: sum(found.texts.map(countWords)) };
@@ -153,9 +144,7 @@ const outputTokens: CodeScorer = {
   kind: 'code',
   name: 'output_tokens',
   version: '1',
-  description:
-    'Output tokens as the endpoint itself reported them in the captured `usage`, reasoning included where the ' +
-    'endpoint includes it. It is not estimated: a reply without usage is not judgeable.',
+  description: TEXTS.output_tokens,
   score(capture) {
     const tokens = capture.usage?.outputTokens;
     return tokens === undefined ? { notJudgeable: 'noUsage' } : { value: tokens };
@@ -166,9 +155,7 @@ const responseLength: CodeScorer = {
   kind: 'code',
   name: 'response_length',
   version: '1',
-  description:
-    'Characters (Unicode code points) in the reply, all choices together. It does not count reasoning text or ' +
-    'tool-call arguments, and is neither bytes nor tokens. Not judgeable on error replies.',
+  description: TEXTS.response_length,
   score(capture) {
     const found = replyWords(capture);
     return 'notJudgeable' in found ? found : { value: sum(found.texts.map(countCharacters)) };

@@ -2,6 +2,7 @@
 import { francAll } from 'franc';
 import { lastUserTexts, replyWords, type Texts } from '../../../captures/reply-text.ts';
 import type { CodeScorer } from '../../types.ts';
+import TEXTS from '../code-scorer-texts.json' with { type: 'json' };
 import languages from './languages.json' with { type: 'json' };
 
 /** Maximum number of characters that are read. `franc` itself stops at 2,048. */
@@ -51,16 +52,11 @@ function score(found: Texts): ReturnType<CodeScorer['score']> {
   return 'notJudgeable' in result ? result : { value: result.language };
 }
 
-const LIMITS =
-  'It does not guess: texts of a sentence or less, mixed ones and those between two close languages are not judgeable; ' +
-  'languages outside its list of about 70 are not told, code and addresses are left out, and only the first 4,096 ' +
-  'characters are read. It does not see whether the language is well written.';
-
 export const requestLanguage: CodeScorer = {
   kind: 'code',
   name: 'request_language',
   version: '2',
-  description: `Language (ISO 639-1 code) of the last thing the user said, or of the whole request where there is no user message. ${LIMITS}`,
+  description: TEXTS.request_language,
   score: (capture) => score(lastUserTexts(capture)),
 };
 
@@ -68,6 +64,6 @@ export const replyLanguage: CodeScorer = {
   kind: 'code',
   name: 'reply_language',
   version: '2',
-  description: `Language (ISO 639-1 code) of the reply. Error replies are not judgeable. ${LIMITS}`,
+  description: TEXTS.reply_language,
   score: (capture) => score(replyWords(capture)),
 };

@@ -4,6 +4,7 @@ import { UNSPACED_SCRIPT } from '../../../captures/prose.ts';
 import { replyWords } from '../../../captures/reply-text.ts';
 import { trimEndOf } from '../../../core/text/text-edges.ts';
 import type { CodeScorer } from '../../types.ts';
+import TEXTS from '../code-scorer-texts.json' with { type: 'json' };
 
 /** Longest unit, in words: a paragraph. Longer loops show up as repeated sentences. */
 const MAX_PERIOD = 60;
@@ -100,11 +101,7 @@ export const repeatedText: CodeScorer = {
   fails: true,
   bounds: [0.05, 0.2],
   severity: 'style',
-  description:
-    'Whether the reply is caught in a loop: a unit of up to 60 words (characters in scripts without spaces) repeated ' +
-    'at least 4 times in a row over at least 8 words, or one sentence that comes at least 4 times and makes up 30% of ' +
-    'the reply. Code blocks, numbers and table rules are left out, and the last 20,000 words are read. It does not ' +
-    'find paraphrases, and does not know whether repetition was asked for (a refrain, "say it ten times").',
+  description: TEXTS.repeated_text,
   score(capture) {
     const found = replyWords(capture);
     if ('notJudgeable' in found) return found;
