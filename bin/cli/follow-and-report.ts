@@ -7,8 +7,7 @@ import { healthOfRuns } from '../../src/monitoring/run-health.ts';
 import { type StartedExecution, startNamed } from '../operate/executions.ts';
 import { expectedSeconds, followRuns, runWatcher } from '../operate/run-progress.ts';
 import { listRuns, type RunReport, readRunReport } from '../operate/run-report.ts';
-import { followDisplay } from './follow-display.ts';
-import { unlessInterrupted } from './interruption.ts';
+import { followed } from './follow-display.ts';
 import { type FlagsOf, numbers, option, options } from './options.ts';
 import { EXIT, notice, print } from './output.ts';
 import { type RunsFollowed, runAsJson } from './run-json.ts';
@@ -32,19 +31,23 @@ export async function startAndFollow(stack: DeployedStack, input: ExecutionInput
 export async function followAndReport(stack: DeployedStack, runs: readonly StartedExecution[], flags: StackFlags) {
   const { clients, outputs } = stack;
   const watchers = runs.map((run) => runWatcher(clients, outputs.workBucket, run));
-  const display = followDisplay(process.stderr);
-  const followed = await unlessInterrupted(
-    ({ signal }) => followRuns(watchers, display.show, signal),
+  const ended = await followed(
+    (display, signal) => followRuns(watchers, display.show, signal),
     () => comeBack(runs, stack.flag),
   );
-  display.end();
-  if (followed !== undefined) await reportRuns(stack, runs, flags);
+  if (ended !== undefined) await reportRuns(stack, runs, flags);
 }
 
-/** Says how to come back to runs. */
-export const comeBack = (runs: readonly Pick<StartedExecution, 'name'>[], stack?: string): string[] => [
+const FOLLOW = (name: string): string[] => ['show', name, '--follow'];
+
+/** Says how to come back to runs. @param again the command that follows one again */
+export const comeBack = (
+  runs: readonly Pick<StartedExecution, 'name'>[],
+  stack: string | undefined,
+  again = FOLLOW,
+): string[] => [
   runs.length === 1 ? 'The run continues. To follow it again:' : 'The runs continue. To follow them again:',
-  ...runs.map(({ name }) => `  ${commandText(['show', name, '--follow'], stack)}`),
+  ...runs.map(({ name }) => `  ${commandText(again(name), stack)}`),
 ];
 
 /** Prints what runs did, or how far they are. The exit code is 1 if one failed or was stopped. */

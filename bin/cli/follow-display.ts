@@ -1,19 +1,38 @@
 /** The progress of runs: a bar on a terminal, a line of facts now and then in a pipe. */
 
-import { many, whole } from '../../src/core/text/figure-text.ts';
+import { dollars, many, whole } from '../../src/core/text/figure-text.ts';
+import { pageText } from '../../src/core/text/page.ts';
 import { durationText } from '../../src/core/text/terminal-text.ts';
 import { sum } from '../../src/core/values/sum.ts';
 import { hasEnded, type RunProgress } from '../operate/run-progress.ts';
-import { dollars, terminal } from './output.ts';
-import { pageText } from './page.ts';
+import { unlessInterrupted } from './interruption.ts';
+import { terminal } from './output.ts';
 import { type Facts, startProgress } from './progress.ts';
+
+/**
+ * Follows work to its end on the terminal. Ctrl-C leaves it running.
+ *
+ * @param comeBack says how to follow it again
+ * @returns `undefined` after Ctrl-C
+ */
+export async function followed<T>(
+  work: (display: ReturnType<typeof followDisplay>, signal: AbortSignal) => Promise<T>,
+  comeBack: () => string[],
+): Promise<T | undefined> {
+  const display = followDisplay(process.stderr);
+  try {
+    return await unlessInterrupted(({ signal }) => work(display, signal), comeBack);
+  } finally {
+    display.end();
+  }
+}
 
 /** Shows what is followed on a stream. */
 export function followDisplay(output: NodeJS.WriteStream, progress = startProgress(output)) {
   const speed = followSpeed();
   const log = (line: string): void => progress.log(pageText([line], terminal(output)).trimEnd());
   return {
-    /** Shows that nothing has begun yet. */
+    /** Shows what is waited for, before there are lines. */
     wait: (text: string) => progress.show(text),
     show(runs: readonly RunProgress[]) {
       for (const { name, news } of runs) for (const line of news) log(runs.length > 1 ? `${name}: ${line}` : line);

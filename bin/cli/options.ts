@@ -3,10 +3,10 @@ import { pathToFileURL } from 'node:url';
 import { Argument, Command, InvalidArgumentError, Option } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { programArgs } from '../../src/core/process/package-folder.ts';
+import { block, pageText } from '../../src/core/text/page.ts';
 import { columnsOf, flagText, PLAIN } from '../../src/core/text/terminal-text.ts';
 import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/derived-options.ts';
 import HELP from '../help.json' with { type: 'json' };
-import { block, pageText } from './page.ts';
 
 type Camel<S extends string> = S extends `${infer A}-${infer B}` ? `${A}${Capitalize<Camel<B>>}` : S;
 type Word<F extends string> = F extends `${string}--${infer W}` ? (W extends `${infer Name} ${string}` ? Name : W) : F;

@@ -1,16 +1,16 @@
 /** How commands print: data to stdout, as text or as JSON; everything else to stderr. */
 import { styleText } from 'node:util';
+import { type Page, pageText } from '../../src/core/text/page.ts';
 import { columnsOf, PIPE, singleLine, type TextOptions } from '../../src/core/text/terminal-text.ts';
 import { GATE_EXIT_CODES } from '../../src/replay/gate/types.ts';
 import { option } from './options.ts';
-import { type Page, pageText } from './page.ts';
 import { INTERRUPTED } from './stop-signals.ts';
 
 /** The option of every command that prints data. */
 export const jsonOption = (what = 'print the result as JSON') => option('--json', what);
 
 /** A command's result as JSON text. */
-export const jsonText = <T>(value: T): string => `${JSON.stringify(value, null, 2)}\n`;
+const jsonText = <T>(value: T): string => `${JSON.stringify(value, null, 2)}\n`;
 
 /** What a command is about. */
 export interface About {
@@ -48,17 +48,6 @@ export function terminal(stream: NodeJS.WriteStream = process.stdout): TextOptio
 export function notice(line: string): void {
   process.stderr.write(pageText([line], terminal(process.stderr)));
 }
-
-/** An instant in ISO 8601 as people read it, to the second. */
-export const instantText = (iso: string): string => iso.slice(0, 19).replace('T', ' ');
-
-/** A price of cents needs more digits than one of dollars. */
-export const dollars = (usd: number | null): string =>
-  usd === null ? 'an unknown amount' : `$${usd.toFixed(usd !== 0 && usd < 1 ? 4 : 2)}`;
-
-const MB = 1e6;
-export const megabytes = (bytes: number): string =>
-  bytes < MB ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / MB).toFixed(1)} MB`;
 
 export const EXIT = {
   /** The command did what was asked. */

@@ -2,14 +2,15 @@
 import { consoleLinks } from '../../src/core/aws/console-links.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
+import { dollars, time } from '../../src/core/text/figure-text.ts';
+import { exact, facts, firstOf, type Page, type Part, section } from '../../src/core/text/page.ts';
 import { shellWord } from '../../src/core/text/shell-word.ts';
 import { durationText } from '../../src/core/text/terminal-text.ts';
 import type { Health } from '../../src/health/findings.ts';
 import { tracesUrl } from '../../src/mlflow/trace-url.ts';
 import type { FailedChunk } from '../../src/monitoring/chunk-sums.ts';
 import { isPlanned, type RunReport } from '../operate/run-report.ts';
-import { instantText } from './output.ts';
-import { exact, facts, firstOf, type Page, type Part, section } from './page.ts';
+import TEXTS from './run-texts.json' with { type: 'json' };
 import type { DeployedStack } from './stack.ts';
 import { quarantinePage, summaryPage, verdictTable } from './summary-page.ts';
 
@@ -42,22 +43,11 @@ function headOf({ run, status, startedAt, endedAt, asked, error, isFinal, summar
   return section(
     `${run}: ${status}${summary?.status === 'duplicate' ? `, a duplicate of ${summary.duplicateOf}` : ''}`,
     asked,
-    startedAt && `started ${instantText(startedAt)} UTC${took}`,
+    startedAt && `started ${time(startedAt)}${took}`,
     error && `${error.name}: ${error.message}`,
-    !isFinal && (summary === undefined ? NOTHING : SO_FAR)[status === 'running' ? 'running' : 'ended'],
+    !isFinal && TEXTS[summary === undefined ? 'nothing' : 'soFar'][status === 'running' ? 'running' : 'ended'],
   );
 }
-
-const SO_FAR = {
-  running: 'The figures are those of complete chunks so far.',
-  ended: 'The run has written no summary. The figures are added up from the receipts of its chunks.',
-};
-
-const NOTHING = {
-  running: 'Nothing is planned yet.',
-  ended:
-    'The work bucket has nothing of the run: it ended before anything was planned, or its receipts have expired (after 90 days).',
-};
 
 /** The figures of all runs, or what the dry runs expect. */
 function figuresOf(pages: readonly RunPage[], health: Health | undefined): Page {
@@ -70,21 +60,21 @@ function figuresOf(pages: readonly RunPage[], health: Health | undefined): Page 
 function dryRunPage({ report: { summary }, expectedSeconds }: RunPage): Page {
   const { estimate, objects, lines, options } = summary ?? {};
   const counted = facts({ files: objects, lines: lines?.planned });
-  if (estimate === undefined) return counted;
+  if (estimate === undefined) return [counted];
   const { captures, judgedCaptures, judgeCalls, model, usd, usdRange, basis } = estimate;
-  const time = expectedSeconds && `about ${durationText(expectedSeconds)}, at the pace of the last runs`;
-  const ends = usdRange?.map((end) => end.toFixed(4)).join(' to ');
+  const duration = expectedSeconds && `about ${durationText(expectedSeconds)}, at the pace of the last runs`;
+  const ends = usdRange?.map(dollars).join(' to ');
   const range = ends === undefined ? '' : `, from ${ends}: few answers of the judge are known`;
   return [
-    ...counted,
-    ...facts({
+    counted,
+    facts({
       captures,
       'to be judged': `${judgedCaptures}, in ${judgeCalls} calls of ${model}`,
-      'dollars for the judge': usd === null ? 'unknown' : `about ${usd.toFixed(4)}${range}`,
+      judge: `about ${dollars(usd)}${range}`,
       time:
         options?.judge === 'batch'
           ? 'hours, a day at most for each job'
-          : time || 'unknown, since no earlier runs of different sizes tell',
+          : duration || 'unknown, since no earlier runs of different sizes tell',
     }),
     basis,
     'Nothing was written to MLflow, and nothing was paid for the judge.',

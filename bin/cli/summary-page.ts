@@ -1,12 +1,14 @@
 /** Parts of the pages about runs: the state of the endpoint, and the figures, verdicts and quarantined lines of several runs. */
+
+import { dollars } from '../../src/core/text/figure-text.ts';
+import { block, bold, exact, firstOf, green, type Page, type Part, red, table } from '../../src/core/text/page.ts';
 import { excerpt, namedCounts } from '../../src/core/text/terminal-text.ts';
 import { addCounts, noCounts } from '../../src/core/values/counts.ts';
 import { sum } from '../../src/core/values/sum.ts';
 import type { Health } from '../../src/health/findings.ts';
-import { SIGNS, signOf } from '../../src/health/text.ts';
+import { SIGNS, signOf } from '../../src/health/known.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import type { ReasonWithLines } from '../operate/run-summaries.ts';
-import { block, bold, exact, firstOf, green, type Page, type Part, red, table } from './page.ts';
 
 /** The state of the endpoint, if it has a name, in words. */
 export function statePart({ state, words }: Pick<Health, 'state' | 'words'>, endpoint?: string): Part {
@@ -56,8 +58,7 @@ export function totalsLine(summaries: readonly RunSummary[]): string {
   const shown = Object.entries(figures).flatMap(([name, count]) => (count > 0 ? `${name} ${count}` : []));
   // `null` if the judge's price is unknown.
   const usd = summaries.some(({ spend }) => spend.usd === null) ? null : total(({ spend }) => spend.usd ?? 0);
-  const cost = `judge $${usd === null ? ' unknown' : usd.toFixed(4)}`;
-  return [`captured ${total(({ lines }) => lines.planned)}`, ...shown, cost].join(', ');
+  return [`captured ${total(({ lines }) => lines.planned)}`, ...shown, `judge ${dollars(usd)}`].join(', ');
 }
 
 /** The verdicts of each scorer: the share that is good, else each value with its count, or the mean of a numeric scorer. */

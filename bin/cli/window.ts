@@ -3,7 +3,7 @@
 import { HOUR_MS } from '../../src/captures/files/capture-path.ts';
 import { parseInferenceTime } from '../../src/captures/record/inference-time.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import type { TimeWindow } from '../../src/quality/counts-store.ts';
+import { DEFAULT_DAYS, type TimeWindow } from '../../src/quality/counts-store.ts';
 import { type FlagsOf, option, options } from './options.ts';
 
 const FROM = 'start of the window: an instant, a day, or an age such as 12h, 7d';
@@ -12,10 +12,11 @@ const TO = option('--to <time>', 'end of the window (default: now)');
 /** The options of a window of time. */
 export const windowOptions = () => options(option('--from <time>', FROM), TO);
 
-/** The same, with a default of the start. */
-export const windowFrom = (initial: string) => options(option('--from <time>', FROM, { initial }), TO);
+/** The start of a window that nobody names, of all commands that say how the endpoint is. */
+export const DEFAULT_FROM = `${DEFAULT_DAYS}d`;
+export const windowFrom = () => options(option('--from <time>', FROM, { initial: DEFAULT_FROM }), TO);
 
-type WindowFlags = FlagsOf<ReturnType<typeof windowOptions>>;
+export type WindowFlags = FlagsOf<ReturnType<typeof windowOptions>>;
 
 /** @returns epoch milliseconds; an end that is not given is absent. @throws PermanentError `InvalidTime` */
 export function windowOfFlags({ from, to }: WindowFlags, nowMs = Date.now()): { fromMs?: number; toMs?: number } {

@@ -1,29 +1,21 @@
 /** A calibration report as a page. */
 import type { Estimate } from '../../src/core/statistics/share.ts';
-import { bracketed } from '../../src/core/text/figure-text.ts';
+import { bracketed, dollars, percent } from '../../src/core/text/figure-text.ts';
+import { block, facts, firstOf, type Page, type Part, section, table } from '../../src/core/text/page.ts';
 import { excerpt, namedCounts } from '../../src/core/text/terminal-text.ts';
 import { countBy } from '../../src/core/values/counts.ts';
 import type { AssessmentValue } from '../../src/mlflow/types.ts';
 import type { Drift } from '../../src/quality/calibration/drift.ts';
 import type { CalibrationReport, ScorerReport } from '../../src/quality/calibration/report.ts';
 import type { LabeledVerdict } from '../../src/quality/calibration/types.ts';
-import { block, facts, firstOf, type Page, type Part, section, table } from '../cli/page.ts';
+
+import TEXTS from './calibrate-texts.json' with { type: 'json' };
 
 /** Disagreements shown here. The JSON contains all of them. */
 const MAX_SHOWN = 20;
 const MAX_TEXT_CHARS = 160;
 
-const percent = (share: number): string => (share * 100).toFixed(1);
-
-/** Formats a share and its 95% interval: `87.5% (78.2–93.2)`. */
-const shareText = (share: Estimate | null): string => bracketed(share, percent, '%');
-
-const TITLES: Record<CalibrationReport['source']['kind'], string> = {
-  mlflow: 'The judge compared with people on the traces of',
-  labels: 'The judge compared with the labels of',
-  groundTruth: 'Whether answers were right (people), and whether scorers pass them (judge), on the traces of',
-  anchors: 'The judge on the anchor set of',
-};
+const shareText = (share: Estimate | null): string => bracketed(share, percent);
 
 /** Notes, each with the scorers that it applies to. */
 const sharedNotes = (scorers: readonly ScorerReport[]): string[] => {
@@ -31,12 +23,6 @@ const sharedNotes = (scorers: readonly ScorerReport[]): string[] => {
   return [...Map.groupBy(notes, ({ note }) => note)].map(
     ([note, group]) => `${group.map(({ name }) => name).join(', ')}: ${note}`,
   );
-};
-
-const DRIFT_TEXTS: Record<Drift['verdict'], string> = {
-  none: 'No verdict has changed. A change in production is not caused by the judge.',
-  changed: 'Some verdicts have changed, but no more than by chance.',
-  drifted: 'The judge has drifted: figures from before and after cannot be compared.',
 };
 
 const confusionPart = ({ confusion: { values, counts }, name }: ScorerReport): Part =>
@@ -65,7 +51,7 @@ function driftPart(drift: Drift): Part {
   const [before, now] = [drift.agreementBefore, drift.agreementNow].map(shareText);
   return section(
     `Since the baseline of ${baseline.generatedAt} (${Object.keys(baseline.judges).join(', ')})`,
-    DRIFT_TEXTS[verdict],
+    TEXTS.drift[verdict],
     `${changed.length} of ${items} verdicts changed. Agreement with the labels was ${before} and is ${now} (McNemar’s exact test: p = ${pValue.toFixed(3)}).`,
     onlyInBaseline + onlyNow > 0 && `not compared: ${onlyInBaseline} only in the baseline, ${onlyNow} only now`,
     ...changed.map(({ scorer, id, before, now, label }) => `${scorer}  ${id}: ${before} → ${now} (people: ${label})`),
@@ -89,7 +75,7 @@ export function calibrationPage(report: CalibrationReport): Page {
   const disagreements = pairs.filter(({ agrees }) => !agrees).map(disagreementPart);
   const leftOut = namedCounts(countBy(unanswered, ({ reason }) => reason));
   return [
-    `${TITLES[source.kind]} ${source.where}`,
+    `${TEXTS.titles[source.kind]} ${source.where}`,
     Object.entries(judges).map(([judge, count]) => `${judge}: ${count} verdicts`),
     block(
       table([...rows, all], ['scorer', 'labels', 'agreement', "Cohen's κ", 'weighted κ', 'TPR', 'TNR']),
@@ -103,11 +89,11 @@ export function calibrationPage(report: CalibrationReport): Page {
     drift && driftPart(drift),
     spend &&
       block(
-        ...facts({
+        facts({
           calls: spend.calls,
           'input tokens': spend.inputTokens,
           'output tokens': spend.outputTokens,
-          'cost in dollars': spend.usd === null ? 'unknown' : spend.usd.toFixed(4),
+          cost: dollars(spend.usd),
         }),
       ),
   ];

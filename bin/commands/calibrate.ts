@@ -6,7 +6,7 @@ import { PermanentError } from '../../src/core/errors/errors.ts';
 import { checkNames } from '../../src/core/errors/nearest.ts';
 import { readText } from '../../src/core/errors/read-text.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
-import { many, percent } from '../../src/core/text/figure-text.ts';
+import { dollars, many, percent } from '../../src/core/text/figure-text.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { cascadeOf } from '../../src/judge/connect.ts';
@@ -14,7 +14,7 @@ import { judgeModels, judgeName } from '../../src/judge/judge-id.ts';
 import { isJudgeScorer, scorerExamples, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer, Scorer } from '../../src/judge/types.ts';
 import { askAll, givenPairs, mostUsd } from '../../src/quality/calibration/ask-judge.ts';
-import { baselineOf, compareWithBaseline, parseBaseline } from '../../src/quality/calibration/drift.ts';
+import { compareWithBaseline, parseBaseline } from '../../src/quality/calibration/drift.ts';
 import { addExamples, MAX_EXAMPLES } from '../../src/quality/calibration/examples.ts';
 import { parseLabels, readAnchors } from '../../src/quality/calibration/labels-file.ts';
 import { readMlflowLabels } from '../../src/quality/calibration/mlflow-labels.ts';
@@ -34,7 +34,7 @@ import {
   options,
   parsed,
 } from '../cli/options.ts';
-import { type About, EXIT, jsonText, notice, print } from '../cli/output.ts';
+import { type About, EXIT, jsonOption, notice, print } from '../cli/output.ts';
 import { assertHasTexts, type CommandSettings, commandSettings } from '../cli/settings.ts';
 import { calibrationPage } from './calibrate-text.ts';
 import { progress } from './reading-traces.ts';
@@ -60,9 +60,8 @@ const OPTIONS = options(
     oneOf(['production', 'labelled'], 'production'),
   ),
   option('--budget <dollars>', JUDGE_BUDGET, parsed(numbers.amount, DEFAULT_BUDGET_USD)),
-  option('--json [file]', 'print all figures and all pairs as JSON, or write them to a file'),
-  option('--baseline <file>', 'compare with a saved baseline to detect that the judge has drifted'),
-  option('--save-baseline <file>', 'save the verdicts of this run as a baseline'),
+  jsonOption('print all figures and all pairs as JSON'),
+  option('--baseline <file>', 'compare with the JSON of an earlier call, to detect that the judge has drifted'),
   option(
     '--add-examples [count]',
     `show the judge corrected disagreements, at most count (${MAX_EXAMPLES}) per scorer; changes the scorer's version`,
@@ -90,15 +89,8 @@ async function calibrate(options: Flags, settings: CommandSettings, about?: Abou
     const baseline = parseBaseline(readText(options.baseline, 'The baseline'), options.baseline);
     report.drift = compareWithBaseline(report, baseline);
   }
-  if (options.saveBaseline !== undefined) {
-    writeFileSync(options.saveBaseline, `${JSON.stringify(baselineOf(report), null, 1)}\n`);
-  }
-  const jsonFile = typeof options.json === 'string' && options.json !== '-' ? options.json : undefined;
-  if (jsonFile !== undefined) writeFileSync(jsonFile, jsonText({ ...about, ...report }));
-  const isJson = options.json !== undefined && jsonFile === undefined;
-  print<CalibrationReport>(report, isJson, calibrationPage(report), about);
+  print<CalibrationReport>(report, options.json, calibrationPage(report), about);
   if (options.addExamples !== undefined) writeExamples(report, settings, options.addExamples);
-  for (const file of [jsonFile, options.saveBaseline]) if (file !== undefined) notice(`Wrote ${file}`);
   setExitCode(report, options.minAgreement);
 }
 
@@ -127,8 +119,7 @@ async function judgeItems(
   settings: CommandSettings,
   scorers: readonly JudgeScorer[],
 ): Promise<CalibrationReport> {
-  const names = scorers.map(({ name }) => name);
-  checkNames('LLM scorer', only, names);
+  checkNames('LLM scorer', only, scorers);
   const items = only === undefined ? all : all.filter(({ scorer }) => only.includes(scorer));
   const open = items.filter(({ verdict }) => verdict === undefined);
   const given = givenPairs(items);
@@ -138,12 +129,12 @@ async function judgeItems(
   await requireJudge(settings, budget);
   const judge = cascadeOf(settings);
   const most = mostUsd(open, { judge, scorers, ask });
-  const cost = most === null ? 'an unknown amount' : most === 0 ? 'nothing' : `${most.toFixed(2)} dollars at most`;
-  notice(`Asking ${models.map(judgeName).join(' behind ')} about ${many(open.length, 'label')}, which costs ${cost}.`);
+  const asked = `Asking ${models.map(judgeName).join(' behind ')} about ${many(open.length, 'label')}`;
+  notice(`${asked}, which costs ${most === 0 ? 'nothing' : `at most ${dollars(most)}`}.`);
   const told = (done: number, of: number): void => progress(`${done} of ${of} exchanges judged`);
-  const { pairs, ...asked } = await askAll(open, { judge, scorers, ask, budgetUsd, progress: told });
+  const { pairs, ...found } = await askAll(open, { judge, scorers, ask, budgetUsd, progress: told });
   progress('');
-  return calibrationReport({ source, scorers, pairs: [...given, ...pairs], ...asked });
+  return calibrationReport({ source, scorers, pairs: [...given, ...pairs], ...found });
 }
 
 function readFromMlflow(options: Flags, settings: CommandSettings, all: readonly Scorer[]) {

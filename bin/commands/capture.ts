@@ -1,12 +1,12 @@
 /** `inference-monitor capture`: shows an endpoint's Data Capture, or switches it on or off at the running endpoint. */
 import type { LambdaClient } from '@aws-sdk/client-lambda';
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { type Page, section } from '../../src/core/text/page.ts';
 import { clientLines, policyFor, type WatchedCapture, watchedCapture } from '../capture/place.ts';
 import * as switching from '../capture/switch.ts';
 import { confirmed } from '../cli/confirm.ts';
 import { argument, command, type FlagsOf, numbers, option, options } from '../cli/options.ts';
 import { notice, print } from '../cli/output.ts';
-import { type Page, section } from '../cli/page.ts';
 import { openStack, stackOptions, stackSettings } from '../cli/stack.ts';
 import { tagsOf } from '../operate/aws-calls.ts';
 import { destroyClients, environmentClients } from '../operate/aws-clients.ts';

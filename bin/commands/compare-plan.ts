@@ -1,5 +1,8 @@
 /** `inference-monitor compare --plan`: how many requests a gate needs, and what its judge would cost. Nothing is sent. */
+
 import { join } from 'node:path';
+import { dollars } from '../../src/core/text/figure-text.ts';
+import { type Page, table } from '../../src/core/text/page.ts';
 import { harmScorers } from '../../src/judge/active-scorers.ts';
 import { compareRuns, type RunsComparison } from '../../src/replay/compare/compare-runs.ts';
 import { repliesData } from '../../src/replay/compare/compared-data.ts';
@@ -9,8 +12,7 @@ import { type JudgeCost, judgeCost, pairToSize } from '../../src/replay/gate/jud
 import { type GatePlan, type PlannedSize, planGate } from '../../src/replay/gate/plan.ts';
 import type { Threshold } from '../../src/replay/gate/thresholds.ts';
 import { COMPARISON_FILES } from '../../src/replay/report/write-comparison.ts';
-import { dollars, print } from '../cli/output.ts';
-import { type Page, table } from '../cli/page.ts';
+import { print } from '../cli/output.ts';
 import { commandSettings } from '../cli/settings.ts';
 
 /** What `--plan --json` prints. */

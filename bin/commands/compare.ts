@@ -2,6 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { block } from '../../src/core/text/page.ts';
 import { harmScorers } from '../../src/judge/active-scorers.ts';
 import { compareRuns, type Judging, type RunsComparison } from '../../src/replay/compare/compare-runs.ts';
 import { joinedRuns, repliesData } from '../../src/replay/compare/compared-data.ts';
@@ -13,8 +14,10 @@ import { type CapturedComparison, COMPARE_FILE } from '../../src/replay/compare/
 import { decideGate } from '../../src/replay/gate/gate.ts';
 import { junitXml } from '../../src/replay/gate/outputs/junit.ts';
 import { markdownSummary } from '../../src/replay/gate/outputs/markdown.ts';
+import { gateText } from '../../src/replay/gate/texts.ts';
 import { parseThreshold, SHARES, type Threshold } from '../../src/replay/gate/thresholds.ts';
 import type { GateResult } from '../../src/replay/gate/types.ts';
+import { comparisonPage } from '../../src/replay/report/replay-parts.ts';
 import { COMPARISON_FILES, writeComparison } from '../../src/replay/report/write-comparison.ts';
 import { type Interruption, unlessInterrupted } from '../cli/interruption.ts';
 import {
@@ -32,7 +35,6 @@ import { EXIT, jsonOption, notice, print } from '../cli/output.ts';
 import { assertHasTexts, commandSettings } from '../cli/settings.ts';
 import { openStorage } from '../cli/storage.ts';
 import { isJudgedWorse, judgeCostOf, judgeText, printPlan } from './compare-plan.ts';
-import { comparisonPage } from './compare-text.ts';
 import { writableDirectory } from './replay-directory.ts';
 
 const addThreshold = (text: string, all: Threshold[] = []): Threshold[] => [...all, parseThreshold(text)];
@@ -155,7 +157,8 @@ async function compareOpened(
   await writeComparison(directory, comparison, gate, [before, after], flags.report);
   const report = flags.report ? join(directory, COMPARISON_FILES.page) : undefined;
   const written = [join(directory, COMPARISON_FILES.json), ...(report === undefined ? [] : [`to read: ${report}`])];
-  print<ComparisonOutput>({ ...comparison, gate }, flags.json, comparisonPage(comparison, gate, written));
+  const end = block(...(gate ? gateText(gate) : []), `written: ${written.join('; ')}`);
+  print<ComparisonOutput>({ ...comparison, gate }, flags.json, [...comparisonPage(comparison), end]);
   if (gate && flags.junit !== undefined)
     await writeFile(flags.junit, junitXml(gate, { before: before.run, after: after.run }));
   if (gate && flags.markdown !== undefined) await writeFile(flags.markdown, markdownSummary(comparison, gate, report));

@@ -5,6 +5,7 @@ import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { checkNames } from '../../src/core/errors/nearest.ts';
 import { many } from '../../src/core/text/figure-text.ts';
+import type { Page } from '../../src/core/text/page.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { type DatasetRecord, fillDataset, resolveDataset } from '../../src/mlflow/evaluation-datasets.ts';
@@ -13,9 +14,8 @@ import { filterOption, mlflowOptions, type OpenedMlflow, withMlflow } from '../c
 import { assertNew, withNewFile } from '../cli/new-file.ts';
 import { command, type FlagsOf, numbers, option, options, parsed } from '../cli/options.ts';
 import { EXIT, notice, print } from '../cli/output.ts';
-import type { Page } from '../cli/page.ts';
 import { assertHasTexts } from '../cli/settings.ts';
-import { windowFrom, windowOfFlags } from '../cli/window.ts';
+import { windowFrom } from '../cli/window.ts';
 import {
   datasetRecord,
   readDatasetCaptures,
@@ -23,7 +23,7 @@ import {
   selectTraces,
   type VerdictCondition,
 } from '../operate/dataset.ts';
-import { progress, sayLeftOut } from './reading-traces.ts';
+import { progress, tracesQuery } from './reading-traces.ts';
 
 const [DEFAULT_LIMIT, MOST] = [1000, 10_000];
 
@@ -38,7 +38,7 @@ const OPTIONS = options(
   option('--scorer <conditions...>', 'traces that fail one of these, or have its value', parsed(condition, [])),
   option('--tag <name=value...>', 'traces with all of these tags'),
   filterOption(),
-  ...windowFrom('7d'),
+  ...windowFrom(),
   option('--limit <count>', 'at most this many of the newest', parsed(numbers.from(1, MOST), DEFAULT_LIMIT)),
   option('--raw', 'the lines as they were captured, also where captures are masked'),
   option('--name <name>', "also write MLflow's evaluation dataset of this name"),
@@ -119,17 +119,13 @@ async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow) {
 /** Records may have megabytes, and MLflow reads a request as a whole. */
 const RECORDS_PER_REQUEST = 10;
 
-function selectionOf(flags: DatasetFlags, { mlflow, experiment, settings }: OpenedMlflow): Selection {
-  const scorers = activeScorers(settings);
+function selectionOf(flags: DatasetFlags, opened: OpenedMlflow): Selection {
+  const scorers = activeScorers(opened.settings);
   const asked = flags.scorer.map(({ scorer }) => scorer);
-  const known = scorers.map(({ name }) => name);
-  checkNames('scorer', asked, known);
+  checkNames('scorer', asked, scorers);
   const filter = [...(flags.tag ?? []).map(tagFilter), ...(flags.filter ? [flags.filter] : [])].join(' AND ');
-  const read = (traces: number): void => progress(`${traces} traces read from ${mlflow.target.baseUrl.origin}`);
-  const { SHADOW_VARIANTS: shadow } = settings;
-  sayLeftOut({ shadow, filter });
-  const query = { experimentId: experiment.id, ...windowOfFlags(flags), shadow, progress: read };
-  return { ...query, scorers, verdicts: flags.scorer, limit: flags.limit, ...(filter ? { filter } : {}) };
+  const query = tracesQuery(opened, flags, filter || undefined);
+  return { ...query, scorers, verdicts: flags.scorer, limit: flags.limit };
 }
 
 /** MLflow's filter has no escape for a quote. @throws PermanentError `InvalidTag` */

@@ -4,9 +4,9 @@
  */
 
 import { many } from '../../src/core/text/figure-text.ts';
+import { block, bold, dim, type Page, red, section, table } from '../../src/core/text/page.ts';
 import { command, numbers, option, options, refuseUseless } from '../cli/options.ts';
 import { EXIT, jsonOption, print } from '../cli/output.ts';
-import { block, bold, dim, type Page, red, section, table } from '../cli/page.ts';
 import { stackOption } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
 import { type Diagnosis, diagnose } from '../doctor/diagnose.ts';

@@ -1,12 +1,12 @@
 /** `inference-monitor find`: what became of conversations, by the ids of people. */
 
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { many } from '../../src/core/text/figure-text.ts';
+import { many, time } from '../../src/core/text/figure-text.ts';
+import { block, bold, exact, facts, type Page } from '../../src/core/text/page.ts';
 import { excerpt } from '../../src/core/text/terminal-text.ts';
 import { OUTCOMES } from '../../src/ledger/what-became.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
-import { instantText, print } from '../cli/output.ts';
-import { block, bold, exact, facts, type Page } from '../cli/page.ts';
+import { print } from '../cli/output.ts';
 import { commandText } from '../cli/run-text.ts';
 import { stackOptions, withStack } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
@@ -48,10 +48,10 @@ export default command('find', OPTIONS, async (flags) => {
 const MAX_ID_CHARS = 80;
 
 function tracePage(trace: FoundTrace, flag?: string): Page[number] {
-  const { traceId, time, variant, user, session } = trace;
+  const { traceId, time: at, variant, user, session } = trace;
   const idOf = (text?: string) => text && excerpt(text, MAX_ID_CHARS);
-  return block(bold(`${instantText(time)} ${variant}`), [
-    ...facts({ user: idOf(user), session: idOf(session) }),
+  return block(bold(`${time(at)} ${variant}`), [
+    facts({ user: idOf(user), session: idOf(session) }),
     fate(trace),
     exact(commandText(['open', traceId], flag)),
   ]);

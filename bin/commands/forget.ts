@@ -1,11 +1,11 @@
 /** `inference-monitor forget`: takes a person's ids out of the ledger, and says what is left in other places. */
 
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { many } from '../../src/core/text/figure-text.ts';
+import { many, time } from '../../src/core/text/figure-text.ts';
+import { block, exact, firstOf, type Page, section } from '../../src/core/text/page.ts';
 import { confirmed } from '../cli/confirm.ts';
 import { command, option, options } from '../cli/options.ts';
-import { instantText, notice, print } from '../cli/output.ts';
-import { block, exact, firstOf, type Page, section } from '../cli/page.ts';
+import { notice, print } from '../cli/output.ts';
 import { stackOptions, withStack } from '../cli/stack.ts';
 import { captureCommands, describedTraces, forgetTraces, mlflowCommands, tracesToForget } from '../operate/forget.ts';
 
@@ -36,7 +36,7 @@ export default command('forget', OPTIONS, async (flags) => {
     const work = { storage, workBucket: outputs.workBucket };
     const hours = await tracesToForget(work, { traces, user, session });
     const found = await describedTraces(work, hours);
-    for (const { time, traceId, variant } of found) notice(`${instantText(time)} ${traceId} ${variant}`);
+    for (const { time: at, traceId, variant } of found) notice(`${time(at)} ${traceId} ${variant}`);
     const ask = `Forget who sent ${many(hours.size, 'request')}? The ledger keeps no copy of these ids.`;
     if (hours.size > 0 && !(await confirmed(ask, yes))) return;
     const rewritten = hours.size > 0 ? await forgetTraces(work, hours) : 0;

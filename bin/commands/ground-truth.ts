@@ -1,16 +1,21 @@
 /** `inference-monitor ground-truth`: joins labels to predictions, and prints how good the predictions were. */
 
+import type { LabelCounts } from '../../src/core/contract/ground-truth.ts';
+import { truthKeys } from '../../src/core/contract/work-keys.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { checkNames } from '../../src/core/errors/nearest.ts';
-import { many } from '../../src/core/text/figure-text.ts';
+import { many, time, whole } from '../../src/core/text/figure-text.ts';
+import { block, firstOf, type Page, type Part, section, table } from '../../src/core/text/page.ts';
+import { namedCounts } from '../../src/core/text/terminal-text.ts';
+import { sum } from '../../src/core/values/sum.ts';
 import { labeledHours } from '../../src/ground-truth/join/labeled-store.ts';
 import type { TruthFigures } from '../../src/ground-truth/measure/figures.ts';
+import { truthPage } from '../../src/ground-truth/measure/figures-page.ts';
 import { TRUTH_PERIODS, type TruthBy, type TruthQuery } from '../../src/ground-truth/measure/measure.ts';
-import { unlessInterrupted } from '../cli/interruption.ts';
+import { comeBack } from '../cli/follow-and-report.ts';
+import { followed } from '../cli/follow-display.ts';
 import { argument, command, type FlagsOf, option, options } from '../cli/options.ts';
 import { EXIT, notice, print } from '../cli/output.ts';
-import { block } from '../cli/page.ts';
-import { startProgress } from '../cli/progress.ts';
 import { commandText } from '../cli/run-text.ts';
 import { type DeployedStack, stackOptions, stackSettings, withStack } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
@@ -18,6 +23,7 @@ import { findExecution, type StartedExecution, startNamed } from '../operate/exe
 import { LABEL_FILES, placeLabels } from '../operate/place-labels.ts';
 import { followRuns } from '../operate/run-progress.ts';
 import {
+  type LabelFileState,
   readTruthReport,
   type TruthProgress,
   type TruthReport,
@@ -26,7 +32,6 @@ import {
   type WaitingLabels,
   waitingLabels,
 } from '../operate/truth-run.ts';
-import { truthPage, truthReportPage, waitingPart } from './ground-truth-text.ts';
 
 const OPTIONS = options(
   argument('[labels]', 'a file, a folder, s3://bucket/key or s3://bucket/prefix/'),
@@ -60,8 +65,8 @@ async function joinLabels(flags: TruthFlags): Promise<void> {
   const query = { by: flags.by, variant: flags.variant, ...windowOfFlags(flags) };
   await withStack(flags, async (stack) => {
     const run = flags.run === undefined ? source && (await start(stack, source)) : await find(stack, flags.run);
-    if (run && flags.detach) notice(`The run is started. To follow it: ${comeBack(run, stack)}`);
-    else if (run && !(await follow(stack, run))) return;
+    if (run && flags.detach) notice(`The run is started. To follow it: ${commandText(again(run.name), stack.flag)}`);
+    else if (run && (await follow(stack, run)) === undefined) return;
     const report = run && (await readTruthReport(stack.clients, stack.outputs.workBucket, run.arn));
     await printTruth(stack, report || undefined, query, flags);
   });
@@ -83,26 +88,19 @@ async function find({ clients, outputs }: DeployedStack, run: string) {
   return { name, arn: executionArn };
 }
 
-const comeBack = ({ name }: StartedExecution, { flag }: DeployedStack): string =>
-  commandText(['ground-truth', '--run', name], flag);
+const again = (name: string): string[] => ['ground-truth', '--run', name];
 
-/** @returns `false` if it was interrupted */
-async function follow(stack: DeployedStack, run: StartedExecution): Promise<boolean> {
-  const progress = startProgress(process.stderr);
-  const onPoll = ([found]: readonly TruthProgress[]): void => {
-    const read = found?.files ? `${found.files} label files read` : 'reading labels';
-    progress.show(`${read}${found?.noted ? `, ${found.noted} labels in MLflow` : ''} …`);
-  };
+/** @returns `undefined` if it was interrupted */
+async function follow(stack: DeployedStack, run: StartedExecution) {
   const watchers = [truthWatcher(stack.clients, stack.outputs.workBucket, run)];
-  const ended = await unlessInterrupted(
-    ({ signal }) => followRuns(watchers, onPoll, signal),
-    () => {
-      progress.end();
-      return ['The run continues. To follow it again:', `  ${comeBack(run, stack)}`];
-    },
+  const textOf = (found?: TruthProgress): string => {
+    const read = found?.files ? `${found.files} label files read` : 'reading labels';
+    return `${read}${found?.noted ? `, ${found.noted} labels in MLflow` : ''} …`;
+  };
+  return followed(
+    ({ wait }, signal) => followRuns(watchers, ([found]) => wait(textOf(found)), signal),
+    () => comeBack([run], stack.flag, again),
   );
-  progress.end();
-  return ended !== undefined;
 }
 
 async function printTruth(
@@ -152,4 +150,64 @@ async function noLabels({ storage, outputs }: DeployedStack, { fromMs, toMs, var
     expected:
       first === undefined ? 'labels: give a label file' : `a time within ${first} to ${last} (hours of inference, UTC)`,
   });
+}
+
+/** Faults, and replaced labels, that are shown of a file. */
+const MAX_SHOWN = 10;
+
+const OUTCOMES: readonly (keyof LabelCounts)[] = [
+  ...(['lines', 'joined', 'repeated', 'replaced', 'outdated'] as const),
+  ...(['waiting', 'unknown', 'ambiguous', 'invalid'] as const),
+];
+
+/** Returns what a person calls a label file: its path below an upload, or its address. */
+export function labelFileName({ bucket, key }: Pick<LabelFileState, 'bucket' | 'key'>): string {
+  // Behind the folder of the upload.
+  const path = key.startsWith(truthKeys.uploadsPrefix) ? key.slice(truthKeys.uploadsPrefix.length) : '';
+  return path.slice(path.indexOf('/') + 1) || `s3://${bucket}/${key}`;
+}
+
+/** The counts of the files, which add up to their lines, the faults by line, and the labels that were replaced. */
+export function truthReportPage({ run, status, error, files, noted, notNoted, notedBy }: TruthReport): Page {
+  const not = namedCounts(notNoted);
+  return [
+    section(
+      `${run}: ${status}`,
+      error && `${error.name}: ${error.message}`,
+      status === 'running' && 'Its counts come when it has ended.',
+      ...labelFilesPage(files),
+      noted > 0 && `${many(noted, 'label')} ${noted === 1 ? 'was' : 'were'} written to MLflow.`,
+      not && `Not written to MLflow: ${not}.`,
+      notedBy && `The run ${notedBy} writes these labels to MLflow.`,
+    ),
+  ];
+}
+
+/** The counts of label files, without outcomes that no file has, their faults by line, and the labels that were replaced. */
+export function labelFilesPage(files: readonly LabelFileState[], nameOf = labelFileName): Page {
+  const used = OUTCOMES.filter((name) => name === 'lines' || files.some(({ counts }) => counts[name] > 0));
+  const rows = files.map((file) => [nameOf(file), ...used.map((name) => whole(file.counts[name]))]);
+  const sums = used.map((name) => whole(sum(files.map(({ counts }) => counts[name]))));
+  const remarks = files.flatMap((file) => {
+    const { counts, error, faults, replacedLabels } = file;
+    const name = nameOf(file);
+    const wrong = faults.map(({ line, name: fault, message }) => `${name}:${line}: ${fault}: ${message}`);
+    const replaced = replacedLabels.map(
+      ({ line, id, from, to }) => `${name}:${line}: ${id} was ${from}, and is ${to} now`,
+    );
+    return [
+      ...(error === undefined
+        ? firstOf(MAX_SHOWN, wrong, ` of ${name}`, counts.invalid + counts.ambiguous)
+        : [`${name}: not read: ${error.name}: ${error.message}`]),
+      ...firstOf(MAX_SHOWN, replaced, ` of ${name} were replaced`, counts.replaced),
+    ];
+  });
+  return [table([...rows, files.length > 1 && ['all', ...sums]], ['file', ...used]), ...remarks];
+}
+
+/** Says how many labels wait for their predictions; nothing if none does. */
+export function waitingPart({ labels, files, since, more }: WaitingLabels): Part {
+  const count = `${more ? 'More than ' : ''}${many(labels, 'label')} of ${many(files, 'file')}`;
+  const text = `${count} ${labels === 1 ? 'has' : 'have'} no matching prediction yet (waiting since ${time(since ?? 0)}).`;
+  return block(labels > 0 && text);
 }

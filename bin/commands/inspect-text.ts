@@ -1,11 +1,10 @@
 /** The reports of `inspect` as pages. */
 
 import { stringify } from 'yaml';
-import { many, whole } from '../../src/core/text/figure-text.ts';
+import { dollars, many, megabytes, time, whole } from '../../src/core/text/figure-text.ts';
+import { block, bold, facts, firstOf, type Page, type Part, red, section, table } from '../../src/core/text/page.ts';
 import { namedCounts } from '../../src/core/text/terminal-text.ts';
 import { CAPTURE_FILES } from '../../src/replay/source/open-source.ts';
-import { dollars, instantText, megabytes } from '../cli/output.ts';
-import { block, bold, facts, firstOf, type Page, type Part, red, section, table } from '../cli/page.ts';
 import type { Place } from '../offline/capture-files.ts';
 import type { InspectReport, LineReport } from '../offline/inspect.ts';
 
@@ -17,7 +16,7 @@ export function inspectPage(report: InspectReport): Page {
   return [
     bold(`${many(files, 'file')}, ${megabytes(bytes)}, ${many(lines, 'line')}`),
     `${many(captures, 'capture')}, ${many(duplicates, 'duplicate')}, ${whole(lost)} quarantined`,
-    times && `captured ${instantText(times.first)} to ${instantText(times.last)} UTC`,
+    times && `captured ${time(times.first)} to ${time(times.last)}`,
     red(gzip > 0 && `${many(gzip, 'file')} compressed or named *.gz: the stack reads only uncompressed *.jsonl`),
     red(captures === 0 && `No line is a capture. Expected: ${CAPTURE_FILES}.`),
     ...report.unreadable.map(({ file, message }) => red(`${file}: ${message}`)),
@@ -37,7 +36,7 @@ export function inspectPage(report: InspectReport): Page {
     section(
       `What ${many(shape.captures, 'capture is', 'captures are')} like`,
       ...shape.facts.flatMap(({ says, setting }) => [says, [setting && `→ set ${setting}`]]),
-      ...contentOf(report),
+      contentOf(report),
     ),
     section(
       'Notes on the traces',
@@ -53,14 +52,13 @@ export function inspectPage(report: InspectReport): Page {
   ];
 }
 
-function contentOf({ models, usage: { captures, inputTokens, outputTokens } }: InspectReport): Page {
-  return facts({
+const contentOf = ({ models, usage: { captures, inputTokens, outputTokens } }: InspectReport): Part =>
+  facts({
     models: namedCounts(models) || null,
     tokens:
       captures > 0 &&
       `${whole(inputTokens)} in, ${whole(outputTokens)} out, as ${many(captures, 'capture')} report them`,
   });
-}
 
 const scorersTable = ({ scorers }: InspectReport): Part =>
   table(
@@ -70,26 +68,15 @@ const scorersTable = ({ scorers }: InspectReport): Part =>
     }),
   );
 
-/** Longer texts, lists and objects are cut in the view of a line; `--json` has all of them. */
+/** Longer texts and lists are cut in the view of a line; `--json` has all of them. */
 const MAX_CHARS = 2_000;
 const MAX_ITEMS = 50;
-const MAX_DEPTH = 20;
 
-function shortened(value: unknown, depth = 0): unknown {
-  if (typeof value === 'string') {
-    return value.length > MAX_CHARS
-      ? `${value.slice(0, MAX_CHARS)}… (${whole(value.length - MAX_CHARS)} characters more)`
-      : value;
-  }
-  if (value === null || typeof value !== 'object') return value;
-  if (depth >= MAX_DEPTH) return '… (deeper)';
-  const more = (count: number): string[] => (count > MAX_ITEMS ? [`… (${whole(count - MAX_ITEMS)} more)`] : []);
-  if (Array.isArray(value)) {
-    return [...value.slice(0, MAX_ITEMS).map((item) => shortened(item, depth + 1)), ...more(value.length)];
-  }
-  const entries = Object.entries(value).filter(([, item]) => item !== undefined);
-  const kept = entries.slice(0, MAX_ITEMS).map(([name, item]) => [name, shortened(item, depth + 1)] as const);
-  return Object.fromEntries([...kept, ...more(entries.length).map((text) => ['…', text] as const)]);
+function shortened(_: string, value: unknown): unknown {
+  if (typeof value === 'string' && value.length > MAX_CHARS)
+    return `${value.slice(0, MAX_CHARS)}… (${whole(value.length - MAX_CHARS)} characters more)`;
+  if (!Array.isArray(value) || value.length <= MAX_ITEMS) return value;
+  return [...value.slice(0, MAX_ITEMS), `… (${whole(value.length - MAX_ITEMS)} more)`];
 }
 
 /** The trace in YAML, and who can judge it. */
@@ -109,10 +96,10 @@ export function linePage(report: LineReport): Page {
     children:
       children.length > 0 ? children.map(({ name, inputs, outputs }) => ({ name, inputs, outputs })) : undefined,
   };
-  const yaml = stringify(shortened(shown), { lineWidth: 0, aliasDuplicateObjects: false });
+  const yaml = stringify(JSON.parse(JSON.stringify(shown, shortened)), { lineWidth: 0 });
   return [
     ...head,
-    `${name}: ${state}, ${instantText(new Date(startTimeMs).toISOString())} UTC`,
+    `${name}: ${state}, ${time(startTimeMs)}`,
     red(root?.status.message),
     // Empty lines of a text are part of it.
     block(

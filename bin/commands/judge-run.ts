@@ -3,7 +3,7 @@
 import { awsFailure } from '../../src/core/errors/aws-failures.ts';
 import { PermanentError, toNamedError } from '../../src/core/errors/errors.ts';
 import { checkNames } from '../../src/core/errors/nearest.ts';
-import { many } from '../../src/core/text/figure-text.ts';
+import { dollars, many } from '../../src/core/text/figure-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { cascadeOf } from '../../src/judge/connect.ts';
 import { createJudgeOver } from '../../src/judge/judge-capture.ts';
@@ -19,7 +19,7 @@ import { CAPTURE_FILES } from '../../src/replay/source/open-source.ts';
 import type { SourceFile } from '../../src/replay/source/types.ts';
 import { confirmed } from '../cli/confirm.ts';
 import { requireJudge } from '../cli/judge-access.ts';
-import { dollars, notice } from '../cli/output.ts';
+import { notice } from '../cli/output.ts';
 import { startProgress } from '../cli/progress.ts';
 import { type CommandSettings, commandSettings } from '../cli/settings.ts';
 import { type OfflineLine, offlineLines, openCaptures } from '../offline/capture-files.ts';
@@ -108,18 +108,17 @@ function chosenScorers(
   settings: CommandSettings,
 ): Scorer[] {
   const all = unsampled(activeScorers(settings));
-  const known = all.map(({ name }) => name);
-  checkNames('scorer', scorer, known);
+  checkNames('scorer', scorer, all);
   const given = Object.keys(guideline ?? {});
-  const names = scorer === undefined ? (guideline === undefined ? known : given) : [...scorer, ...given];
+  const names =
+    scorer === undefined ? (guideline === undefined ? all.map(({ name }) => name) : given) : [...scorer, ...given];
   const chosen = all.filter((one) => names.includes(one.name) && (judgeModel !== 'none' || isCodeScorer(one)));
   if (chosen.length === 0) {
     const facts = { got: names.join(', '), expected: 'a code scorer, or a judge: --judge-model' };
     throw new PermanentError('NoScorer', 'Without a judge there is no scorer to run', facts);
   }
-  const passing = chosen.filter(canFail).map(({ name }) => name);
   const limited = atLeast.map((one) => one.scorer);
-  checkNames('chosen scorer that can fail', limited, passing);
+  checkNames('chosen scorer that can fail', limited, chosen.filter(canFail));
   return chosen;
 }
 

@@ -2,6 +2,7 @@
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { checkNames } from '../../src/core/errors/nearest.ts';
 import { percent } from '../../src/core/text/figure-text.ts';
+import { block, type Part, table } from '../../src/core/text/page.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer } from '../../src/judge/types.ts';
@@ -10,10 +11,9 @@ import { queueName } from '../../src/quality/calibration/review-queue.ts';
 import { filterOption, mlflowOptions, withMlflow } from '../cli/mlflow.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
 import { notice, print } from '../cli/output.ts';
-import { block, type Part, table } from '../cli/page.ts';
 import { assertHasTexts } from '../cli/settings.ts';
-import { windowFrom, windowOfFlags } from '../cli/window.ts';
-import { progress, sayLeftOut } from './reading-traces.ts';
+import { windowFrom } from '../cli/window.ts';
+import { progress, tracesQuery } from './reading-traces.ts';
 
 /** One of each verdict at least; more than this are not labelled before the next call. */
 const [FEWEST, MOST] = [2, 5000];
@@ -21,28 +21,25 @@ const [FEWEST, MOST] = [2, 5000];
 const OPTIONS = options(
   option('--scorer <names...>', 'the scorers to label', { required: true }),
   option('--next <count>', 'traces that are to wait for a label, per scorer', parsed(numbers.from(FEWEST, MOST), 50)),
-  ...windowFrom('7d'),
+  ...windowFrom(),
   filterOption(),
   ...mlflowOptions('print what was picked as JSON'),
 );
 
 export default command('label', OPTIONS, async (flags) => {
-  const window = windowOfFlags(flags);
-  await withMlflow(flags, async ({ mlflow, experiment, settings, about }) => {
+  await withMlflow(flags, async (opened) => {
+    const { mlflow, settings, about } = opened;
     assertHasTexts(settings, 'label');
     const scorers = activeScorers(settings).filter(isJudgeScorer);
-    const names = scorers.map(({ name }) => name);
-    checkNames('LLM scorer', flags.scorer, names);
+    checkNames('LLM scorer', flags.scorer, scorers);
+    const query = tracesQuery(opened, flags, flags.filter);
     const chosen = scorers.filter(({ name }) => flags.scorer.includes(name)).map(withPass);
     notice(`writes to: MLflow, ${mlflow.target.baseUrl.origin}`);
     const picks: LabelPicks[] = [];
     for (const scorer of chosen) {
-      const query = { experimentId: experiment.id, filter: flags.filter, shadow: settings.SHADOW_VARIANTS, ...window };
-      const read = (traces: number): void => progress(`${scorer.name}: ${traces} traces read`);
-      picks.push(await pickLabels(mlflow.rest, { ...query, scorer, next: flags.next, progress: read }));
+      picks.push(await pickLabels(mlflow.rest, { ...query, scorer, next: flags.next }));
       progress('');
     }
-    sayLeftOut({ filter: flags.filter, shadow: settings.SHADOW_VARIANTS });
     print({ picks }, flags.json, picks.map(picksPart), about);
   });
 });

@@ -6,13 +6,12 @@
 import type { BackfillInput } from '../../src/core/contract/input.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { many } from '../../src/core/text/figure-text.ts';
+import { many, megabytes } from '../../src/core/text/figure-text.ts';
+import { exact } from '../../src/core/text/page.ts';
 import { comeBack, inputOptions, reportRuns, runOptions, startAndFollow } from '../cli/follow-and-report.ts';
-import { followDisplay } from '../cli/follow-display.ts';
-import { unlessInterrupted } from '../cli/interruption.ts';
+import { followed } from '../cli/follow-display.ts';
 import { argument, command, type FlagsOf, options } from '../cli/options.ts';
-import { megabytes, notice, print } from '../cli/output.ts';
-import { exact } from '../cli/page.ts';
+import { notice, print } from '../cli/output.ts';
 import type { ProcessOutput } from '../cli/run-json.ts';
 import { commandText } from '../cli/run-text.ts';
 import { type DeployedStack, stackOptions, withStack } from '../cli/stack.ts';
@@ -134,19 +133,19 @@ async function processPresent(
 
 async function followFiles(stack: DeployedStack, { fresh }: UploadPlan, flags: ProcessFlags): Promise<void> {
   const { clients, outputs } = stack;
-  const display = followDisplay(process.stderr);
   let latest: readonly RunProgress[] = [];
-  const onPoll = (next: readonly RunProgress[]): void => {
-    latest = next;
-    display.show(next);
-  };
-  const runs = await unlessInterrupted(
-    ({ signal }) => processFiles({ clients, ...outputs, files: fresh, onWait: display.wait, onPoll, signal }),
+  const runs = await followed(
+    ({ wait: onWait, show }, signal) => {
+      const onPoll = (next: readonly RunProgress[]): void => {
+        latest = next;
+        show(next);
+      };
+      return processFiles({ clients, ...outputs, files: fresh, onWait, onPoll, signal });
+    },
     () => {
       const rest = 'What is in the bucket is processed without this command. To see it:';
       return latest.length > 0 ? comeBack(latest, stack.flag) : [rest, `  ${commandText(['runs'], stack.flag)}`];
     },
   );
-  display.end();
   if (runs !== undefined) await reportRuns(stack, runs, flags);
 }

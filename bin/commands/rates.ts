@@ -3,35 +3,35 @@ import { HOUR_MS } from '../../src/captures/files/capture-path.ts';
 import type { Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { checkNames } from '../../src/core/errors/nearest.ts';
+import { bracketed, dollars, many, number, percent, points, whole } from '../../src/core/text/figure-text.ts';
+import { block, dim, green, type Page, type Part, red, section, table } from '../../src/core/text/page.ts';
+import { namedCounts } from '../../src/core/text/terminal-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import type { Coverage } from '../../src/quality/calibration/types.ts';
 import { labelsByCell, type WindowLabel } from '../../src/quality/calibration/window-labels.ts';
 import { type CountedCell, cellsOf, countedDays, readWindow, type TimeWindow } from '../../src/quality/counts-store.ts';
 import { type ObjectiveSettings, objectiveRates } from '../../src/quality/objective-rates.ts';
-import { measuresOf, objectivesOf } from '../../src/quality/objectives.ts';
+import { ERROR_REPLIES, measuresOf, objectivesOf } from '../../src/quality/objectives.ts';
+import { quantilesText } from '../../src/quality/quantiles.ts';
 import {
   differencesOf,
   type GroupRates,
   groupRates,
   type LabelsOf,
+  type Rate,
   type RateDifference,
   type RatesQuery,
   scorersIn,
 } from '../../src/quality/rates.ts';
-import { ratesCsv, windowText } from '../../src/quality/rates-text.ts';
+import { outcomesTable, ratesCsv, sparkline, windowText } from '../../src/quality/rates-text.ts';
 import { command, type FlagsOf, option, options } from '../cli/options.ts';
 import { aboutLine, jsonOption, notice, print } from '../cli/output.ts';
-import { type Page, section } from '../cli/page.ts';
 import { stackOption, stackSettings, withStack } from '../cli/stack.ts';
-import { hourBefore, hoursOf, isoWindow } from '../cli/window.ts';
-import { differencePart, groupPart } from './rates-text.ts';
+import { DEFAULT_FROM, hourBefore, hoursOf, isoWindow, windowFrom } from '../cli/window.ts';
 import { type LabelReader, labelReader } from './reading-traces.ts';
 
-const DEFAULT_FROM = '7d';
-
 const OPTIONS = options(
-  option('--from <time>', `start of the window (default: ${DEFAULT_FROM})`),
-  option('--to <time>', 'end of the window (default: now)'),
+  ...windowFrom(),
   option('--compare-from <time>', 'start of an earlier window to compare with'),
   option('--compare-to <time>', 'end of that window'),
   option('--by <what>', 'a table for each', { choices: ['variant', 'hour', 'day'] }),
@@ -105,7 +105,7 @@ export async function ratesReport(
   const counted = await read(window);
   const all = counted.filter(isChosen);
   const cells = all.filter((cell) => !isBeside(cell));
-  checkNames('scorer', flags.scorer, [...new Set([...active.map(({ name }) => name), ...scorersIn(all)])]);
+  checkNames('scorer', flags.scorer, [...active, ...scorersIn(all)]);
   // A window to compare with may bring more labels.
   const labelsOf: LabelsOf = (scorer, of) => {
     // What people say of a shadow variant's replies changes no figure of the endpoint.
@@ -185,3 +185,66 @@ export const ratesPage = ({ window, by, groups, shadow, compared }: RatesReport)
       compared.differences.length === 0 && 'no scorer has verdicts in both',
     ),
 ];
+
+export function groupPart({ group, shadow, totals, rates, outcomes }: GroupRates, by: string | undefined): Part {
+  const mark = shadow ? ' (shadow: not in the rates of the endpoint)' : '';
+  const { captures = 0, errorReplies = 0, inputTokens = 0, outputTokens = 0, judgeUsd = 0 } = totals;
+  const empty = totals.replies?.words?.empty ?? 0;
+  const calls = namedCounts(totals.failedCalls);
+  const counted = [
+    many(captures, 'capture'),
+    many(errorReplies, 'error reply', 'error replies'),
+    empty > 0 && many(empty, 'empty reply', 'empty replies'),
+    `${whole(inputTokens)} + ${whole(outputTokens)} tokens`,
+    rates.length > 0 && judgeUsd > 0 && `judge ${dollars(judgeUsd)}`,
+  ];
+  return section(
+    by === undefined ? '' : `${by} ${group}${mark}`,
+    counted.filter(Boolean).join(', '),
+    calls && `calls without a reply, in no rate: ${calls}`,
+    table(
+      rates.map((rate) => (rate.judge ? rateCells(rate) : dim(rateCells(rate)))),
+      ['scorer', 'n', 'sampled', 'rate (95% interval)', 'corrected', 'trend'],
+    ),
+    ...rates.map(({ scorer, quantiles }) => quantiles && `${scorer}: ${quantilesText(quantiles)}`),
+    by === undefined && block(outcomesTable(outcomes)),
+  );
+}
+
+/** Whether the figure is a mean and no share. */
+const isMean = ({ is, scorer }: Pick<Rate, 'is' | 'scorer'>): boolean => is === undefined && scorer !== ERROR_REPLIES;
+
+/** Names the captures that labels speak for, if it is not all. */
+const coveredText = (covered: number | null): string =>
+  covered === null ? '' : `, of ${whole(covered)} captures picked from`;
+
+/** What a figure is of: what is good, if something is. */
+function nameOf({ scorer, is, good }: Pick<Rate | RateDifference, 'scorer' | 'is' | 'good'>): string {
+  if (scorer === ERROR_REPLIES) return 'without error';
+  return good === null ? `${scorer} = ${is}` : `${scorer}: good`;
+}
+
+/** The columns of a rate. */
+function rateCells(rate: Rate): string[] {
+  const { scorer, n, captures, empty = 0, judge, good, share, low, high, method, labels, covered, trend } = rate;
+  const name = isMean(rate) ? `${scorer} (mean)` : judge === null ? scorer : nameOf(rate);
+  const sampled = captures > 0 ? percent(n / captures) : '–';
+  // Of a judge's verdicts, the value that is good is counted.
+  const shown = method === 'computed' && good !== null ? good : judge;
+  const seen = `${bracketed(shown, isMean(rate) ? number : percent)}${shown?.low === null ? ' (too few)' : ''}`;
+  const ofEmpty = empty > 0 ? `; ${whole(empty)} empty` : '';
+  const corrected =
+    share === null
+      ? `${method}${ofEmpty}`
+      : `${bracketed({ value: share, low, high }, percent)} ${method}, ${whole(labels)} labels${coveredText(covered)}${ofEmpty}`;
+  return [name, whole(n), sampled, seen, corrected, sparkline(good?.trend ?? trend)];
+}
+
+/** One whose interval excludes 0 is colored, if something is good or bad. */
+export function differencePart(difference: RateDifference): Part {
+  const { good, judge, share, method, covered } = difference;
+  const { value, low, high } = good ?? { ...difference, value: share ?? judge.value };
+  const text = `${nameOf(difference)} ${points(value)} points (${points(low)} to ${points(high)}), ${method}${coveredText(covered)}`;
+  if (good === null) return text;
+  return high < 0 ? red(text) : low > 0 ? green(text) : text;
+}

@@ -8,19 +8,22 @@ import { LEFT_OUT } from '../../src/quality/calibration/mlflow-labels.ts';
 import type { Unanswered } from '../../src/quality/calibration/types.ts';
 import { readWindowLabels, type WindowLabels } from '../../src/quality/calibration/window-labels.ts';
 import type { TimeWindow } from '../../src/quality/counts-store.ts';
-import { withExperiment } from '../cli/mlflow.ts';
+import { type OpenedMlflow, withExperiment } from '../cli/mlflow.ts';
 import { notice } from '../cli/output.ts';
 import type { CommandSettings } from '../cli/settings.ts';
+import { type WindowFlags, windowOfFlags } from '../cli/window.ts';
 
 /** Replaces the current line of the terminal. */
 export const progress = (text: string): void => {
   if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K${text}`);
 };
 
-/** Says which shadow variants a query of traces leaves out. */
-export function sayLeftOut(query: Pick<TraceQuery, 'shadow' | 'filter'>): void {
+/** Returns what is asked for by the options of a command. It says which shadow variants are left out. */
+export function tracesQuery({ experiment, settings }: OpenedMlflow, window: WindowFlags, filter?: string): TraceQuery {
+  const query = { experimentId: experiment.id, filter, shadow: settings.SHADOW_VARIANTS, ...windowOfFlags(window) };
   const variants = shadowLeftOut(query).join(', ');
   if (variants !== '') notice(`Left out: the traces of shadow variants (${variants}).`);
+  return { ...query, progress: (traces) => progress(`${traces} traces read`) };
 }
 
 /** Labels, and what a person should know of those that are missing. */

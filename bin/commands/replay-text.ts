@@ -1,27 +1,26 @@
 /** What the replay command prints: the plan of a dry run, the progress, and the figures at the end, as text and as JSON. */
 import { whole } from '../../src/core/text/figure-text.ts';
+import { block, exact, facts, type Page } from '../../src/core/text/page.ts';
+import { shellWord } from '../../src/core/text/shell-word.ts';
 import { durationText, singleLine } from '../../src/core/text/terminal-text.ts';
-import { sum } from '../../src/core/values/sum.ts';
 import { sparkline } from '../../src/quality/rates-text.ts';
-import type { Quality } from '../../src/replay/compare/quality.ts';
+import { isByCapturedTimes } from '../../src/replay/derived-options.ts';
 import type { DryRun } from '../../src/replay/dry-run.ts';
 import { bottleneckOf } from '../../src/replay/finished.ts';
 import type { FollowedUp } from '../../src/replay/follow-ups.ts';
 import type { RunStats } from '../../src/replay/measure/run-stats.ts';
-import metrics from '../../src/replay/metrics.json' with { type: 'json' };
 import type { DistributionMetric } from '../../src/replay/metrics.ts';
 import type { Published } from '../../src/replay/publish/publish.ts';
 import { mlflowRemarks } from '../../src/replay/publish/write-traces.ts';
-import { qualityFigures } from '../../src/replay/report/quality-sections.ts';
+import { figuresPage, qualityPart, skippedPage } from '../../src/replay/report/replay-parts.ts';
+import { shownUrl } from '../../src/replay/request/target.ts';
 import { durationSeconds } from '../../src/replay/results/summary.ts';
 import type { SendProgress } from '../../src/replay/send/job.ts';
 import { CAPTURE_FILES } from '../../src/replay/source/open-source.ts';
 import { type ReplayResult, unsentWarning } from '../../src/replay/to-directory.ts';
-import { dollars, print } from '../cli/output.ts';
-import { block, exact, facts, type Page, section, table } from '../cli/page.ts';
+import { print } from '../cli/output.ts';
 import { type Facts, startProgress } from '../cli/progress.ts';
 import type { ReplayFlags } from './replay-options.ts';
-import { restCommand } from './replay-rest.ts';
 
 const NO_CAPTURES = ['NotJson', 'NotACaptureRecord'];
 
@@ -40,12 +39,6 @@ export const longWarning = (seconds: number): string | undefined =>
     ? undefined
     : `The schedule takes ${durationText(seconds)}. Use --speedup to shorten it, or --concurrency to ignore it. Ctrl-C stops it and keeps the results.`;
 
-/** The captured lines that are not sent, by reason. */
-const skippedPage = (skipped: ReadonlyMap<string, number>): Page => [
-  `skipped: ${sum([...skipped.values()])}`,
-  facts(Object.fromEntries(skipped)),
-];
-
 export function dryRunPage(plan: DryRun, skipped: ReadonlyMap<string, number>): Page {
   const { requests, streaming, seconds, meanPerSecond, peakPerSecond, shape, bodyBytes, contentTypes } = plan;
   const estimated = (tokens: { total: number; captured: number }): string => {
@@ -53,9 +46,9 @@ export function dryRunPage(plan: DryRun, skipped: ReadonlyMap<string, number>): 
     return `${whole(tokens.total)} (${share}% counted by the captured endpoint, the rest estimated)`;
   };
   return [
-    ...facts({ requests, streaming, duration: durationText(seconds) }),
+    facts({ requests, streaming, duration: durationText(seconds) }),
     [longWarning(seconds)],
-    ...facts({
+    facts({
       'requests per second': `mean ${meanPerSecond.toFixed(2)}, peak ${peakPerSecond}`,
       shape: shape.length > 1 && sparkline(shape.map((count) => count || null)),
       bytes: whole(bodyBytes),
@@ -63,19 +56,13 @@ export function dryRunPage(plan: DryRun, skipped: ReadonlyMap<string, number>): 
       'output tokens': estimated(plan.outputTokens),
     }),
     'content types:',
-    facts(contentTypes),
+    [facts(contentTypes)],
     ...skippedPage(skipped),
     requests === 0 ? `Nothing can be sent: ${nothingToSend(skipped)}` : 'Nothing was sent.',
   ];
 }
 
 // -------------------------------------------------------------------------------------------------------- figures
-
-/** The rows of the table. The lag of the schedule has a name of its own. */
-const ROWS = Object.entries(metrics.table) as [DistributionMetric, string][];
-const COLUMNS = ['avg', 'p50', 'p90', 'p95', 'p99', 'max'] as const;
-const MAX_ERRORS = 10;
-const MAX_ERROR_CHARS = 120;
 
 /** Prints what was measured, as text or JSON. @param followed nothing of it, if the result files could not be written */
 export function printResult(
@@ -90,24 +77,14 @@ export function printResult(
 
 /** @param place of the results: a directory, and the experiment in MLflow */
 export function resultPage(result: ReplayResult, followed: Partial<FollowedUp>, place: ReplayPlace): Page {
-  const { seconds, unsent, bottleneck, metrics, comparison, ...output } = replayAsJson(result, followed, place);
-  const { sent, succeeded, failed, cancelled, errors } = output;
-  const { results, rest, options, wasCancelled } = result;
-  const { stats, skippedReasons } = results;
-  const perSecond = (value: number): string => (seconds === 0 ? '0' : (value / seconds).toFixed(2));
-  const tokens = stats.distributions.get('output_sequence_length')?.sum;
+  const { rest, options, wasCancelled, sent, results } = result;
+  const { comparison, published } = followed;
+  const bottleneck = bottleneckOf(result);
   const { again = 0, pass = 0 } = rest ?? {};
   const laterPasses = rest ? options.repeat - pass - 1 : 0;
-  const latencies = ROWS.map(([metric, name]) => {
-    const summary = metrics[metric];
-    return summary && [name, ...COLUMNS.map((column) => summary[column].toFixed(2))];
-  });
-  const said = errors.slice(0, MAX_ERRORS).map(({ code, type, message, count }) => {
-    return `${count} × ${code ? `${code} ` : ''}${type}: ${singleLine(message).slice(0, MAX_ERROR_CHARS)}`;
-  });
   const remarks = [
     bottleneck && `The client was the bottleneck: ${bottleneck}.`,
-    sent === 0 && `Nothing was sent: ${nothingToSend(skippedReasons)}`,
+    sent === 0 && `Nothing was sent: ${nothingToSend(results.skippedReasons)}`,
     unsentWarning(result),
     wasCancelled && 'The replay was stopped. The results until then have been written.',
     place.restCommand && exact(`To send the rest: ${place.restCommand}`),
@@ -117,33 +94,15 @@ export function resultPage(result: ReplayResult, followed: Partial<FollowedUp>, 
     `results: ${place.directory}${place.report === undefined ? '' : `; to read: ${place.report}`}`,
   ];
   return [
-    ...(comparison ? qualityPage(comparison.quality, comparison.judgeUsd) : []),
-    ...(followed.published ? publishedPage(place.experiment, followed.published) : []),
-    block(
-      ...facts({ sent, succeeded, failed, cancelled }),
-      ...skippedPage(skippedReasons),
-      ...facts({
-        duration: seconds < 60 ? `${seconds.toFixed(2)} s` : durationText(seconds),
-        'requests per second': perSecond(succeeded),
-        unsent: unsent > 0 && unsent,
-        'output tokens per second': tokens !== undefined && perSecond(tokens),
-        'good requests': stats.withObjectives && `${stats.good} of ${stats.completed}`,
-      }),
-    ),
-    block(table(latencies, ['ms', 'mean', ...COLUMNS.slice(1)])),
-    section('errors', ...said),
+    ...(published ? publishedPage(place.experiment, published) : []),
+    ...figuresPage(result),
+    comparison && qualityPart(comparison.quality, comparison.judgeUsd),
     ...remarks.map((remark) => block(remark)),
   ];
 }
 
-/** @param judgeUsd cost of the judge; `null`: its price is unknown; `undefined`: it was not asked */
-export const qualityPage = (quality: Quality, judgeUsd: number | null | undefined): Page => [
-  ...facts(qualityFigures(quality)),
-  judgeUsd !== undefined && `judge: ${dollars(judgeUsd)}`,
-];
-
 const publishedPage = (experiment: string, published: Published): Page => [
-  ...facts({
+  facts({
     'MLflow run': `${published.runId} in experiment ${experiment}`,
     'MLflow traces': published.traces,
     'MLflow assessments': published.assessments?.written,
@@ -236,7 +195,7 @@ function replayFacts({ progress, stats, total, seconds }: Shown): Facts {
   const [sent, all] = [progress.sent(), total()];
   const at = (metric: DistributionMetric, percentile: number) =>
     ms(stats.distributions.get(metric)?.percentile(percentile));
-  const { succeeded, failed, cancelled, errorsByCount, distributions } = stats;
+  const { succeeded, failed, cancelled, errorsByCount } = stats;
   const [worst] = errorsByCount;
   const facts = [
     `${durationText(elapsed)}${seconds ? ` / ${durationText(seconds)}` : ''} sent ${sent}${all ? `/${all}` : ''}`,
@@ -244,12 +203,48 @@ function replayFacts({ progress, stats, total, seconds }: Shown): Facts {
     `failed ${failed}${cancelled ? ` (cancelled ${cancelled})` : ''}`,
     `latency p50 ${at('request_latency', 50)}`,
     `p99 ${at('request_latency', 99)}`,
-    `lag p99 ${at('credit_to_start_latency', 99)}`,
     `in flight ${progress.inFlight()}`,
     `${(sent / Math.max(elapsed, 0.001)).toFixed(1)}/s`,
     `effective latency p99 ${at('effective_latency', 99)}`,
-    distributions.has('time_to_first_token') && `first token p50 ${at('time_to_first_token', 50)}`,
     worst !== undefined && singleLine(`${worst.count} × ${worst.error.code ?? ''} ${worst.error.type}`),
   ];
   return { facts, share: seconds ? elapsed / seconds : all ? sent / all : 0 };
+}
+
+const iso = (ms: number | null): string => new Date(ms ?? 0).toISOString();
+
+/** Hides the values of headers, and what a URL has of secrets. */
+function shown(word: string, index: number, words: readonly string[]): string {
+  if (words[index - 1] === '--header' || word.startsWith('--header=')) return word.replace(/:.*/s, ': …');
+  return /^(?:--url=)?https?:/i.test(word) ? shownUrl(word) : word;
+}
+
+/**
+ * Returns the command, with a folder of its own: the words of this one, and further options, of which the last one counts.
+ *
+ * @param words the arguments of this process
+ * @returns `undefined` if everything was sent
+ */
+export function restCommand(
+  words: readonly string[],
+  { out, from, to, repeat, requestCount, ...flags }: ReplayFlags,
+  { rest, options, captures, sent, run }: ReplayResult,
+): string | undefined {
+  if (rest === undefined) return undefined;
+  const { firstMs, lastMs } = captures;
+  const offset = ['--fixed-schedule-start-offset', rest.timeMs - (firstMs ?? 0)];
+  const more = [
+    ...(isByCapturedTimes(options)
+      ? [...offset, ...(from ? ['--from', iso(firstMs)] : [])]
+      : ['--from', iso(rest.timeMs)]),
+    // An age counts from another time then.
+    ...(to ? ['--to', iso((lastMs ?? 0) + 1)] : []),
+    // The passes after it are whole.
+    ...(repeat > 1 ? ['--repeat', 1] : []),
+    ...(requestCount ? ['--request-count', requestCount - sent + rest.again] : []),
+    ...(flags.run ? ['--run', `${run}-rest`] : []),
+    ...(out ? ['--out', `${out}-rest`] : []),
+  ];
+  const kept = words.filter((word) => word !== '--fixed-schedule-auto-offset').map(shown);
+  return ['inference-monitor', ...kept, ...more].map((word) => shellWord(String(word))).join(' ');
 }

@@ -1,4 +1,6 @@
 /** `inference-monitor report`: a page about the endpoint. */
+
+import { pageText } from '../../src/core/text/page.ts';
 import { makePage } from '../../src/health/make-page.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
@@ -8,7 +10,6 @@ import { writeWhole } from '../../src/replay/results/line-writer.ts';
 import { withExperiment } from '../cli/mlflow.ts';
 import { command, option, options } from '../cli/options.ts';
 import { terminal } from '../cli/output.ts';
-import { pageText } from '../cli/page.ts';
 import type { CommandSettings } from '../cli/settings.ts';
 import { stackOption, stackSettings, withStack } from '../cli/stack.ts';
 import { statePart } from '../cli/summary-page.ts';
@@ -17,7 +18,7 @@ import { readWorst } from '../operate/worst.ts';
 import { askedStack } from './status.ts';
 
 const OPTIONS = options(
-  ...windowFrom('30d'),
+  ...windowFrom(),
   option('--worst', 'read MLflow: add the worst replies, with their words'),
   option('-o, --out <file>', 'where to write the page', { initial: 'report.html' }),
   stackOption(),

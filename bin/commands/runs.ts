@@ -1,9 +1,9 @@
 /** `inference-monitor runs`: the newest runs, or cloud replays. */
-import { whole } from '../../src/core/text/figure-text.ts';
+import { dollars, time, whole } from '../../src/core/text/figure-text.ts';
+import { type Page, table } from '../../src/core/text/page.ts';
 import { durationText } from '../../src/core/text/terminal-text.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
-import { instantText, notice, print } from '../cli/output.ts';
-import { type Page, table } from '../cli/page.ts';
+import { notice, print } from '../cli/output.ts';
 import { stackOptions, withStack } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
 import { LISTED_STATUSES, type ListedReplay, type ListedRun, listReplays, listRuns } from '../operate/run-report.ts';
@@ -73,29 +73,19 @@ const listPage = (runs: RunsOutput['runs'], isReplay: boolean | undefined): Page
 /** The cells by the heads of their columns. */
 function rowOf(one: RunsOutput['runs'][number], isReplay = false): Record<string, string> {
   const { run, status, startedAt, endedAt, asked, figures, requests } = one;
-  const {
-    outcome,
-    lines,
-    traced,
-    quarantined,
-    heldVerdicts: held,
-    lostLines = 0,
-    failedVerdicts = 0,
-    usd,
-  } = figures ?? {};
   const counts = isReplay
     ? { sent: requests?.sent, requests: requests?.planned }
-    : { lines, traced, quarantined, held, failed: figures ? lostLines + failedVerdicts : undefined };
-  const dollars = usd === undefined ? '' : usd === null ? 'unknown' : `$${usd.toFixed(4)}`;
+    : {
+        ...{ lines: figures?.lines, traced: figures?.traced, quarantined: figures?.quarantined },
+        ...{ held: figures?.heldVerdicts, failed: figures && figures.lostLines + figures.failedVerdicts },
+      };
   return {
     [isReplay ? 'replay' : 'run']: run,
-    status: outcome === 'duplicate' ? outcome : status,
-    'started (UTC)': instantText(startedAt).slice(0, -3),
+    status: figures?.outcome === 'duplicate' ? 'duplicate' : status,
+    started: time(startedAt),
     took: endedAt ? durationText((Date.parse(endedAt) - Date.parse(startedAt)) / 1_000) : '',
-    ...Object.fromEntries(
-      Object.entries(counts).map(([name, count]) => [name, count === undefined ? '' : whole(count)]),
-    ),
-    ...(isReplay ? {} : { judge: dollars }),
+    ...Object.fromEntries(Object.entries(counts).map(([name, count]) => [name, count == null ? '' : whole(count)])),
+    ...(isReplay ? {} : { judge: figures ? dollars(figures.usd) : '' }),
     asked,
   };
 }

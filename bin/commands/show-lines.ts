@@ -2,6 +2,7 @@
 import { capturePathOf } from '../../src/captures/files/capture-path.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { many, whole } from '../../src/core/text/figure-text.ts';
+import { block, exact, facts, type Page, table } from '../../src/core/text/page.ts';
 import { namedCounts } from '../../src/core/text/terminal-text.ts';
 import { sum } from '../../src/core/values/sum.ts';
 import { dayOf } from '../../src/ledger/files.ts';
@@ -22,7 +23,6 @@ import { optionsOfRun } from '../../src/monitoring/plan/retry-source.ts';
 import { readManifest } from '../../src/monitoring/receipts.ts';
 import { hourOf } from '../../src/quality/tally.ts';
 import { notice, print } from '../cli/output.ts';
-import { block, exact, facts, type Page, table } from '../cli/page.ts';
 import { commandText } from '../cli/run-text.ts';
 import type { DeployedStack } from '../cli/stack.ts';
 import { type FoundRun, statusOfRun } from '../operate/run-report.ts';
@@ -121,7 +121,7 @@ function storyPage({ verdicts, ...story }: LineStory, stack: string | undefined)
   const undone = ['failed', 'held'].find((wanted) => verdicts.some(({ state }) => state === wanted));
   const retried = reason === undefined ? undone : 'quarantined';
   return [
-    ...facts({
+    facts({
       line: `${key}:${line}`,
       trace: traceId,
       outcome: `${OUTCOMES[outcome].says}${reason === undefined ? '' : ` (${reason})`}`,

@@ -1,16 +1,16 @@
 /** `inference-monitor sql`: asks Athena, or DuckDB on this machine, about the rows of the ledger. */
-import { csvCell } from '../../src/core/text/csv.ts';
-import { many } from '../../src/core/text/figure-text.ts';
+import { csvText } from '../../src/core/text/csv.ts';
+import { dollars, many, megabytes } from '../../src/core/text/figure-text.ts';
+import { block, table } from '../../src/core/text/page.ts';
 import { unlessInterrupted } from '../cli/interruption.ts';
 import { argument, command, numbers, option, options, refuseUseless } from '../cli/options.ts';
-import { aboutLine, dollars, jsonOption, megabytes, notice, print } from '../cli/output.ts';
-import { block, table } from '../cli/page.ts';
+import { aboutLine, jsonOption, notice, print } from '../cli/output.ts';
 import { stackOption, withStack } from '../cli/stack.ts';
-import { instantMs } from '../cli/window.ts';
+import { DEFAULT_FROM, instantMs } from '../cli/window.ts';
 import { askAthena, type SqlResult } from '../operate/athena.ts';
 import { askLocally } from '../operate/local-sql.ts';
 
-const [DEFAULT_FROM, DEFAULT_GB] = ['7d', 2];
+const DEFAULT_GB = 2;
 
 const OPTIONS = options(
   argument('<statement>', 'such as "select count(*) from captures"'),
@@ -40,7 +40,7 @@ export default command('sql', OPTIONS, async (flags) => {
     const head = columns.map(({ name }) => name);
     if (csv) {
       for (const line of [aboutLine(about), read]) notice(line);
-      process.stdout.write([head, ...rows].map((row) => `${row.map(csvCell).join(',')}\n`).join(''));
+      process.stdout.write(csvText(head, rows));
     } else {
       const cells = rows.map((row) => row.map((value) => String(value ?? '')));
       print<SqlResult>(found, json, [table(cells, head), block(`${many(rows.length, 'row')}, ${read}`)], about);

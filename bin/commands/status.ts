@@ -1,21 +1,20 @@
 /** `inference-monitor status`: is the endpoint healthy, and if not, why. */
 import { inTime } from '../../src/core/process/concurrency.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
+import { block, dim } from '../../src/core/text/page.ts';
 import { type Health, healthOf } from '../../src/health/findings.ts';
 import { type AskedStack, readFacts } from '../../src/health/gather.ts';
 import { EXIT_CODES } from '../../src/health/known.ts';
 import { judgeModels } from '../../src/judge/judge-id.ts';
 import { checkJudgeModel } from '../../src/judge/model-check.ts';
-import { windowText } from '../../src/quality/rates-text.ts';
+import { outcomesTable, windowText } from '../../src/quality/rates-text.ts';
 import { command, options } from '../cli/options.ts';
 import { type About, aboutLine, notice, print } from '../cli/output.ts';
-import { block, dim } from '../cli/page.ts';
 import { type DeployedStack, deployedSettings, stackOptions, withStack } from '../cli/stack.ts';
 import { findingsPage, statePart } from '../cli/summary-page.ts';
 import { hoursOf, isoWindow, windowFrom } from '../cli/window.ts';
-import { outcomesTable } from './rates-text.ts';
 
-const OPTIONS = options(...windowFrom('24h'), ...stackOptions());
+const OPTIONS = options(...windowFrom(), ...stackOptions());
 
 export type StatusOutput = Health & About & { window: ReturnType<typeof isoWindow> };
 

@@ -1,5 +1,7 @@
 /** `inference-monitor worst`: the traces with the worst verdicts, with the judge's words and links. */
 import { checkNames } from '../../src/core/errors/nearest.ts';
+import { time } from '../../src/core/text/figure-text.ts';
+import { block, bold, exact, type Page, red } from '../../src/core/text/page.ts';
 import { bothEnds, excerpt } from '../../src/core/text/terminal-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
@@ -8,32 +10,31 @@ import { windowText } from '../../src/quality/rates-text.ts';
 import { mlflowOptions, withMlflow } from '../cli/mlflow.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
 import { notice, print } from '../cli/output.ts';
-import { block, bold, exact, type Page, red } from '../cli/page.ts';
 import { commandText } from '../cli/run-text.ts';
 import { HOW_TO_READ } from '../cli/settings.ts';
-import { windowFrom, windowOfFlags } from '../cli/window.ts';
+import { windowFrom } from '../cli/window.ts';
 import type { StandingVerdict } from '../operate/standing-verdicts.ts';
 import { readWorst, type WorstTrace, type WorstTraces } from '../operate/worst.ts';
 import { tagFilter } from './dataset.ts';
-import { progress, sayLeftOut } from './reading-traces.ts';
+import { progress, tracesQuery } from './reading-traces.ts';
 
 const MOST = 1000;
 
 const OPTIONS = options(
   option('--scorer <names...>', 'only verdicts of these scorers'),
   option('--variant <name>', 'only this variant of the endpoint, which may be a shadow variant'),
-  ...windowFrom('7d'),
+  ...windowFrom(),
   option('--limit <count>', 'how many traces to print', parsed(numbers.from(1, MOST), 10)),
   ...mlflowOptions(),
 );
 
 export default command('worst', OPTIONS, (flags) =>
-  withMlflow(flags, async ({ mlflow, experiment, settings, about }) => {
+  withMlflow(flags, async (opened) => {
+    const { mlflow, settings, about } = opened;
     const scorers = activeScorers(settings);
-    const names = scorers.map(({ name }) => name);
-    checkNames('scorer', flags.scorer, names);
+    checkNames('scorer', flags.scorer, scorers);
     const filter = flags.variant && tagFilter(`sagemaker_variant_name=${flags.variant}`);
-    const query = { experimentId: experiment.id, filter, shadow: settings.SHADOW_VARIANTS, ...windowOfFlags(flags) };
+    const query = tracesQuery(opened, flags, filter);
     const found = await readWorst(mlflow.rest, {
       ...query,
       scorers,
@@ -41,12 +42,10 @@ export default command('worst', OPTIONS, (flags) =>
       only: flags.scorer,
       limit: flags.limit,
       server: webPageOf(mlflow.target),
-      progress: (traces) => progress(`${traces} traces read`),
     });
     progress('');
-    sayLeftOut(query);
     if (settings.CONTENT === 'none') notice(`Traces have no texts, since CONTENT=none. ${HOW_TO_READ}`);
-    const of = windowText({ fromMs: 0, toMs: Date.now(), ...windowOfFlags(flags) });
+    const of = windowText({ fromMs: query.fromMs ?? 0, toMs: query.toMs ?? Date.now() });
     const total = `${of}: ${found.traces} traces, ${found.judged} of them judged, ${found.failing} with a failing verdict`;
     const linkOf = ({ url, traceId }: WorstTrace): string =>
       url ?? commandText(['open', traceId], about.stack ?? undefined);
@@ -61,11 +60,12 @@ const MAX_PREVIEW = 120;
 /** @param linkOf a trace, or how to open it */
 export const worstPage = (worst: readonly WorstTrace[], linkOf: (trace: WorstTrace) => string): Page =>
   worst.map((trace, index) => {
-    const { failing, verdicts, time, variant, request, reply, severity, count } = trace;
+    const { failing, verdicts, time: at, variant, request, reply, severity, count } = trace;
     const several = count > 1 ? `${count} × ` : '';
-    const when = time.slice(0, 16).replace('T', ' ');
     return block(
-      bold(`${index + 1}. ${several}${severity}: ${failing.length} of ${verdicts} verdicts fail, ${when}, ${variant}`),
+      bold(
+        `${index + 1}. ${several}${severity}: ${failing.length} of ${verdicts} verdicts fail, ${time(at)}, ${variant}`,
+      ),
       [
         ...failing.map((verdict) => red(verdictText(verdict))),
         request && `request: ${bothEnds(request, MAX_PREVIEW)}`,

@@ -1,7 +1,9 @@
 /** Asks the judge one question, which costs money: whether it answers, in which form, and how long its answers are. */
+
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import type { CheckedSettings } from '../../src/core/settings/schema.ts';
+import { dollars } from '../../src/core/text/figure-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { askCanary, canaryCapture, canaryScorers } from '../../src/judge/canary.ts';
 import { judgeOf } from '../../src/judge/connect.ts';
@@ -10,7 +12,7 @@ import { judgeName } from '../../src/judge/judge-id.ts';
 import { Learned } from '../../src/judge/models/learned.ts';
 import { OwnLimit } from '../../src/limits/spending-limit.ts';
 import { limitsTable } from '../../src/limits/table.ts';
-import { dollars, notice } from '../cli/output.ts';
+import { notice } from '../cli/output.ts';
 import { broken, type CheckContext, checked, type Finding, type Found, ok, warning } from './finding.ts';
 
 /** A judge may think. */

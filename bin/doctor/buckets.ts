@@ -15,6 +15,7 @@ import { hourlyCalls } from '../../src/core/aws/cloudwatch.ts';
 import { httpStatusOf } from '../../src/core/aws/storage-errors.ts';
 import { s3Place } from '../../src/core/settings/kinds.ts';
 import { whole } from '../../src/core/text/figure-text.ts';
+import { durationText } from '../../src/core/text/terminal-text.ts';
 import { sum } from '../../src/core/values/sum.ts';
 import { broken, type CheckContext, checked, type Found, ok, unknown, warning } from './finding.ts';
 import { isInUse } from './stack.ts';
@@ -86,8 +87,7 @@ export async function checkArtifacts(context: CheckContext, location: string): P
 
 // -------------------------------------------------------------------------------------------------------- arrivals
 
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
+const DAY_MS = 86_400_000;
 
 /** An endpoint has at most this many variants. */
 const MAX_VARIANTS = 10;
@@ -108,12 +108,6 @@ async function newestCapture(s3: S3Client, Bucket: string, Prefix: string, depth
   return times.toSorted((a, b) => Number(b ?? 0) - Number(a ?? 0))[0];
 }
 
-const ago = (ms: number): string => {
-  const hours = Math.floor(ms / HOUR_MS);
-  if (hours < 1) return `${Math.max(0, Math.floor(ms / 60_000))} minutes`;
-  return hours < 48 ? `${hours} hours` : `${Math.floor(hours / 24)} days`;
-};
-
 /** Checks that captures arrive. */
 async function checkArrivals(context: CheckContext, bucket: string): Promise<Found> {
   const { s3, capturePrefix: prefix = '' } = context;
@@ -124,7 +118,7 @@ async function checkArrivals(context: CheckContext, bucket: string): Promise<Fou
     return warning(`There are no captures under ${where}.`, repair);
   }
   const age = Date.now() - newest.getTime();
-  const message = `The newest capture under ${where} came ${ago(age)} ago.`;
+  const message = `The newest capture under ${where} came ${durationText(Math.max(0, age / 1000))} ago.`;
   if (age <= DAY_MS) return ok(message);
   const { SAGEMAKER_ENDPOINT_NAME: name = '', ENDPOINT_VARIANTS: variants = ['AllTraffic'] } = context.settings;
   const hours = await hourlyCalls(context.lambda, name, variants, Date.now() - DAY_MS, Date.now()).catch(

@@ -7,6 +7,7 @@ import type { Capture } from '../../src/captures/types.ts';
 import type { NamedError } from '../../src/core/contract/receipts.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { timeOf } from '../../src/core/process/within-time.ts';
+import { megabytes } from '../../src/core/text/figure-text.ts';
 import { addCounts, noCounts } from '../../src/core/values/counts.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { createCostEstimator, expectedCalls } from '../../src/judge/pricing/estimate.ts';
@@ -17,7 +18,7 @@ import type { Scorer } from '../../src/judge/types.ts';
 import { eachWithin } from '../../src/monitoring/evaluate/each-within.ts';
 import { localFiles } from '../../src/replay/source/open-source.ts';
 import type { SourceFile } from '../../src/replay/source/types.ts';
-import { megabytes } from '../cli/output.ts';
+
 import { startProgress } from '../cli/progress.ts';
 import type { CommandSettings } from '../cli/settings.ts';
 import { type OfflineLine, OTHERS, offlineLines, type Place } from './capture-files.ts';

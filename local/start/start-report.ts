@@ -5,9 +5,8 @@
 
 import { createReadStream } from 'node:fs';
 import { basename } from 'node:path';
-import { block, exact, firstOf, type Page, type Part, section } from '../../bin/cli/page.ts';
 import { quarantinePage, summaryPage, verdictTable } from '../../bin/cli/summary-page.ts';
-import { labelFilesPage, truthPage } from '../../bin/commands/ground-truth-text.ts';
+import { labelFilesPage } from '../../bin/commands/ground-truth.ts';
 import { worstPage } from '../../bin/commands/worst.ts';
 import type { CaptureFile } from '../../bin/operate/capture-files.ts';
 import type { Run } from '../../bin/operate/process-files.ts';
@@ -21,7 +20,9 @@ import { isClone } from '../../src/core/process/package-folder.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import { many, whole } from '../../src/core/text/figure-text.ts';
+import { block, exact, firstOf, type Page, type Part, section } from '../../src/core/text/page.ts';
 import { sum } from '../../src/core/values/sum.ts';
+import { truthPage } from '../../src/ground-truth/measure/figures-page.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import type { Scorer } from '../../src/judge/types.ts';

@@ -2,7 +2,6 @@
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { followDisplay } from '../../bin/cli/follow-display.ts';
 import { terminal } from '../../bin/cli/output.ts';
-import { pageText } from '../../bin/cli/page.ts';
 import { type ProgressLine, startProgress } from '../../bin/cli/progress.ts';
 import { INTERRUPTED, Stopped, type Stopping, stopOnSignals } from '../../bin/cli/stop-signals.ts';
 import { findCaptures } from '../../bin/operate/capture-files.ts';
@@ -12,6 +11,7 @@ import { readWorst, type WorstTrace, worstTraceFirst } from '../../bin/operate/w
 import { describeError } from '../../src/core/errors/describe-error.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
+import { pageText } from '../../src/core/text/page.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { STAND_IN_PATH } from '../../src/judge/judge-id.ts';
 import type { Scorer } from '../../src/judge/types.ts';

@@ -1,9 +1,9 @@
 /** What is known about the health of an endpoint, and the figures that findings and the page are made of. */
 
 import { HOUR_MS } from '../captures/files/capture-path.ts';
-import { percent, whole } from '../core/text/figure-text.ts';
+import { bracketed, whole } from '../core/text/figure-text.ts';
 import { namedCounts } from '../core/text/terminal-text.ts';
-import { NUMBERS } from '../ground-truth/measure/figures.ts';
+import { textOf } from '../ground-truth/measure/figures.ts';
 import type { Scorer } from '../judge/types.ts';
 import { type CountedCell, hourMs, sumOfCells, type TimeWindow } from '../quality/counts-store.ts';
 import type { ObjectiveRate } from '../quality/objective-rates.ts';
@@ -47,10 +47,6 @@ export interface HealthFacts {
 
 // ------------------------------------------------------------------------------------------------------------ text
 
-/** Returns how a measure is written: a share, or a figure in the unit of the label. */
-export const textOf = (measure: string): ((value: number) => string) =>
-  NUMBERS.includes(measure) ? (value) => value.toPrecision(4) : percent;
-
 /** Whether the whole interval of an objective is within it. */
 export const isWithin = ({ low, high, bound }: ObjectiveRate): boolean =>
   'atLeast' in bound ? (low ?? -Infinity) >= bound.atLeast : (high ?? Infinity) <= bound.atMost;
@@ -60,8 +56,7 @@ export function objectiveText({ measure, value, low, high, n, bound }: Objective
   const text = textOf(measure);
   const wanted = 'atLeast' in bound ? `at least ${text(bound.atLeast)}` : `at most ${text(bound.atMost)}`;
   if (value === null) return `nothing measured, wanted ${wanted}`;
-  const between = low === null || high === null ? '' : ` (${text(low)} to ${text(high)})`;
-  return `${text(value)}${between} of ${whole(n)}, wanted ${wanted}`;
+  return `${bracketed({ value, low, high }, text)} of ${whole(n)}, wanted ${wanted}`;
 }
 
 /** Counts that are listed. */

@@ -5,7 +5,7 @@ import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { labeledHours, readLabeled } from '../ground-truth/join/labeled-store.ts';
 import { decideKind, measureTruth } from '../ground-truth/measure/measure.ts';
 import { activeScorers } from '../judge/active-scorers.ts';
-import { hourMs, type TimeWindow } from '../quality/counts-store.ts';
+import { DEFAULT_DAYS, hourMs, type TimeWindow } from '../quality/counts-store.ts';
 import { objectiveRates } from '../quality/objective-rates.ts';
 import { readChanges } from '../quality/objective-states.ts';
 import { hourOf } from '../quality/tally.ts';
@@ -13,8 +13,6 @@ import { type Health, healthOf } from './findings.ts';
 import { type AskedStack, readFacts, type StartOf } from './gather.ts';
 import { healthPage, type PageFacts } from './page.ts';
 import { pointsOf } from './page-charts.ts';
-
-const DAY_MS = 24 * HOUR_MS;
 
 interface PageQuery extends Pick<PageFacts, 'window' | 'nowMs' | 'worst'> {
   /** Otherwise no text of captures is on the page but names of one word. */
@@ -29,18 +27,18 @@ export async function makePage(stack: AskedStack, query: PageQuery): Promise<{ h
   const of = withQuotes ? stack : { ...stack, named: numberedTexts(environment) };
   const { fromMs, toMs } = window;
   const points = pointsOf(window);
-  const dayBefore = Math.floor((nowMs - DAY_MS) / HOUR_MS) * HOUR_MS;
-  const day = { fromMs: toMs < nowMs ? fromMs : Math.max(fromMs, dayBefore), toMs };
-  const length = toMs - day.fromMs;
-  // Hours of the last two days are not added up: the state is that of the last day, as `status` says it.
+  const recentMs = Math.floor(nowMs / HOUR_MS - 24 * DEFAULT_DAYS) * HOUR_MS;
+  const recent = { fromMs: toMs < nowMs ? fromMs : Math.max(fromMs, recentMs), toMs };
+  const length = toMs - recent.fromMs;
+  // Hours of what the state is of, and of as many before, are not added up.
   const startOf: StartOf = (hour) => (hourMs(hour) >= toMs - 2 * length ? hour : points.startOf(hour));
-  const facts = await readFacts(of, { window, nowMs, ended: day, startOf });
-  const cells = facts.cells.filter(({ hour }) => hourMs(hour) >= day.fromMs);
+  const facts = await readFacts(of, { window, nowMs, ended: recent, startOf });
+  const cells = facts.cells.filter(({ hour }) => hourMs(hour) >= recent.fromMs);
   const objectives = await objectiveRates(storage, bucket, environment, cells);
-  const health = healthOf({ ...facts, cells, objectives, window: day });
+  const health = healthOf({ ...facts, cells, objectives, window: recent });
   const truth = await truthOf(of, window);
   const [changes, predicts] = [await readChanges(storage, bucket, window), environment.GROUND_TRUTH.kind];
-  const page = { ...facts, endpoint, points, health, day, changes, predicts, truth, worst };
+  const page = { ...facts, endpoint, points, health, recent, changes, predicts, truth, worst };
   return { html: await healthPage(page), health };
 }
 

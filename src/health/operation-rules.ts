@@ -71,21 +71,23 @@ export const OPERATION_RULES = {
   },
 
   /** Calls without a reply are no captures. The client counts its own, and CloudWatch those that failed in the endpoint. */
-  'failed-calls'({ totals: { failedCalls = {}, captures = 0 }, calls, comparisons, since }): Found[] {
-    const count = sum(Object.values(failedCalls));
-    const { invocations = 0, serverErrors = 0 } = calls ?? {};
-    const all = Math.max(captures + count, invocations);
-    const kinds = [
-      { part: count, what: 'calls without a reply', why: listed(failedCalls) },
-      { part: serverErrors, what: 'replies of 5XX by CloudWatch', why: '' },
-    ];
-    return kinds.flatMap(({ part, what, why }): Found[] => {
+  'failed-calls'({ spans, totals, calls, comparisons, since }): Found[] {
+    const found = (part: number, all: number, what: string, why: string): Found[] => {
       if (part <= 0) return [];
       const { state, ...figure } = bounded(shareIn(part, all), ERROR_BOUNDS, comparisons);
-      const message = `${shareText(figure)} of ${many(all, 'call')} are ${what}${why}`;
-      const command = since('rates', '--by', 'hour');
-      return [{ subject: what, state, isWithin: figure.isWithin, message, command }];
+      const message = `${shareText(figure)} of ${many(all, 'call')}${why}`;
+      return [{ subject: what, state, isWithin: figure.isWithin, message, command: since('rates', '--by', 'hour') }];
+    };
+    const failedIn = ({ failedCalls = {} }: QualityCell): number => sum(Object.values(failedCalls));
+    const callsIn = (cell: QualityCell): number => (cell.captures ?? 0) + failedIn(cell);
+    const { invocations = 0, serverErrors = 0 } = calls ?? {};
+    const all = Math.max(callsIn(totals), invocations);
+    const [lost, refused] = ['calls without a reply', 'replies of 5XX by CloudWatch'];
+    const own = spans.flatMap(({ totals: cell, of }) => {
+      const why = `${of} are ${lost}${listed(cell.failedCalls)}`;
+      return found(failedIn(cell), of === '' ? all : callsIn(cell), lost, why);
     });
+    return [...worstOf(own), ...found(serverErrors, all, refused, ` are ${refused}`)];
   },
 
   'two-sources': ({ cells, command }) =>

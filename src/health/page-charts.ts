@@ -3,18 +3,19 @@
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import type { QualityCell } from '../core/contract/quality.ts';
 import { type LogBins, quantileOf } from '../core/statistics/log-bins.ts';
-import { section } from '../core/text/html-page.ts';
+import { drawing } from '../core/text/html-page.ts';
+import { type Page, type Part, section } from '../core/text/page.ts';
 import { type Curve, chart } from '../core/text/small-chart.ts';
 import { sum } from '../core/values/sum.ts';
 import type { Kind } from '../ground-truth/measure/figures.ts';
 import { kindOfCounts } from '../ground-truth/measure/kind.ts';
 import { hourMs, sumOfCells, type TimeWindow } from '../quality/counts-store.ts';
+import { ERROR_REPLIES } from '../quality/objectives.ts';
 import { missingBy } from '../quality/outcomes.ts';
 import { groupRates, type Rate } from '../quality/rates.ts';
 import { hourOf } from '../quality/tally.ts';
 import { addedUp, type Figures, type HealthFacts, scorerOf } from './facts.ts';
 import type { Finding } from './findings.ts';
-import { goodName, titled } from './page-elements.ts';
 import { QUALITY_RULES } from './quality-rules.ts';
 
 /** Curves of a chart: the most frequent names, and the others together. */
@@ -33,6 +34,13 @@ export function pointsOf({ fromMs, toMs }: TimeWindow) {
   const labels = hours.map((hour) => (size < 24 ? `${hour.slice(5, 10)} ${hour.slice(11)}h` : hour.slice(5, 10)));
   return { startOf, hours, labels };
 }
+
+/** What a rate is called where the share that is good is shown. */
+export const goodName = (scorer: string): string => (scorer === ERROR_REPLIES ? 'without error' : scorer);
+
+/** A variant, and whether no user sees its replies. */
+const titled = (variant: string, shadow: readonly string[]): string =>
+  `${variant}${shadow.includes(variant) ? ' (shadow)' : ''}`;
 
 type Counts = Readonly<Record<string, number>>;
 /** Of served variants in a point of time; the captures by variant are of all. */
@@ -70,7 +78,7 @@ export function courseOf(facts: HealthFacts, figures: Figures, points: ReturnTyp
 type Course = ReturnType<typeof courseOf>;
 
 /** @param predicts what the model predicts, if the settings say it */
-export function overTime(course: Course, predicts?: Kind): string {
+export function overTime(course: Course, predicts?: Kind): Page {
   const { totals, labels, rates, served } = course;
   const { kind, why } = kindOfCounts(sumOfCells(served).predictions ?? {}, predicts);
   const median = `median, and where 10% and 90% are below; ${why}`;
@@ -82,11 +90,14 @@ export function overTime(course: Course, predicts?: Kind): string {
       : chart({ title: 'Predicted classes', unit: why, labels, curves: classes, isStacked: true });
   const counts = Object.keys(COUNTS).map((name) => countChart(course, name));
   const quality = rates.map((rate) => scorerChart(course, rate));
-  return grid('Over time', [...counts, predicted]) + grid('Quality over time', quality);
+  return [grid('Over time', [...counts, predicted]), grid('Quality over time', quality)];
 }
 
-const grid = (title: string, charts: readonly string[]): string =>
-  charts.every((one) => one === '') ? '' : section(title, `<div class="charts">${charts.join('')}</div>`);
+/** HTML side by side; without any, nothing. @param rows each begins a line of its own */
+export const grid = (title: string, ...rows: readonly (readonly string[])[]): Part => {
+  const html = rows.map((some) => (some.join('') === '' ? '' : `<div class="charts">${some.join('')}</div>`)).join('');
+  return html !== '' && section(title, drawing(html));
+};
 
 /**
  * Returns the chart of a finding; nothing if it has no course in time, such as a failed run.

@@ -1,15 +1,15 @@
 /** The first screen of the page: how the endpoint is, what to read, each finding with its course in time, and what to do next. */
 
 import { many, time } from '../core/text/figure-text.ts';
-import { escapeHtml, isolated, section } from '../core/text/html-page.ts';
+import { drawing, escapeHtml, isolated, pageHtml } from '../core/text/html-page.ts';
+import { type Page, sheet } from '../core/text/page.ts';
 import { bothEnds, excerpt } from '../core/text/terminal-text.ts';
 import type { TimeWindow } from '../quality/counts-store.ts';
 import { windowText } from '../quality/rates-text.ts';
 import { endOfHour, type Finding, type Health } from './findings.ts';
-import { hourText, isFinding } from './known.ts';
-import { sheet } from './page-elements.ts';
+import { hourText, isFinding, SIGNS, signOf } from './known.ts';
+import { grid } from './page-charts.ts';
 import STATES from './states.json' with { type: 'json' };
-import { SIGNS, signOf } from './text.ts';
 
 /** A bad reply, with words of its capture. */
 export interface ReplyToRead {
@@ -36,31 +36,38 @@ const MAX_WORDS = 120;
 const CLASSES: Readonly<Record<string, string>> = STATES.classes;
 
 /**
- * @param day what the health is of
+ * @param recent what the health is of
  * @param chartOf returns nothing for a finding without a course in time
  * @param worst the gravest first; absent: no words were read
  */
 export function firstScreen(
   { state, words, findings, toRead }: Health,
-  day: TimeWindow,
+  recent: TimeWindow,
   chartOf: (finding: Finding) => string,
   worst?: readonly ReplyToRead[],
-): string {
+): Page {
   const found = findings.filter((one) => isFinding(one.state)).map((finding) => ({ finding, drawn: chartOf(finding) }));
   // Those of the kind of the gravest one come first.
   const kinds = [...Map.groupBy(found, ({ drawn }) => drawn !== '').values()].map((some) => some.slice(0, MAX_CARDS));
   const shown = kinds.flat();
   const others = findings.filter((one) => !shown.some(({ finding }) => finding === one));
-  const of = `<span class="soft">${many(found.length, 'finding')} of ${windowText(day)}</span>`;
+  const of = `<span class="soft">${many(found.length, 'finding')} of ${windowText(recent)}</span>`;
   const said = found.length === 0 ? isolated(words) : `<b>${state}:</b> ${of}`;
-  const rows = others.map((one) => [stateOf(one), isolated(one.message), unbroken(time(one.asOf)), codeOf(one)]);
+  const rows = others.map((one) => [
+    drawing(stateOf(one)),
+    one.message,
+    drawing(unbroken(time(one.asOf))),
+    drawing(codeOf(one)),
+  ]);
+  const first = pageHtml([
+    drawing(`<p class="state ${CLASSES[state] ?? ''}">${SIGNS[state]} ${said}</p>`),
+    grid('Replies to read', worst?.slice(0, MAX_CARDS).map(replyCard) ?? toRead.map(toReadCard)),
+    grid('Findings', ...kinds.map((some) => some.map(findingCard))),
+  ]);
   return [
-    `<div class="first"><p class="state ${CLASSES[state] ?? ''}">${SIGNS[state]} ${said}</p>`,
-    cards('Replies to read', worst?.slice(0, MAX_CARDS).map(replyCard) ?? toRead.map(toReadCard)),
-    cards('Findings', ...kinds.map((some) => some.map(findingCard))),
-    '</div>',
+    drawing(`<div class="first">${first}\n</div>`),
     sheet(found.length === 0 ? 'Findings' : 'Other findings', '', ['state', 'finding', 'as of', 'next'], rows),
-  ].join('\n');
+  ];
 }
 
 /** What stays on one line. */
@@ -76,11 +83,6 @@ const codeOf = ({ command }: Pick<Finding, 'command'>): string =>
   command === undefined ? '' : `<code>${escapeHtml(command).replace(/--\w/g, unbroken('$&'))}</code>`;
 
 // ----------------------------------------------------------------------------------------------------------- cards
-
-export const cards = (title: string, ...kinds: readonly (readonly string[])[]): string =>
-  kinds.flat().length === 0
-    ? ''
-    : section(title, kinds.map((some) => `<div class="charts">${some.join('')}</div>`).join(''));
 
 const card = (kind: string, ...parts: readonly string[]): string => `<div class="card ${kind}">${parts.join('')}</div>`;
 

@@ -2,27 +2,29 @@
 
 import { loadCharts } from '../core/text/charts.ts';
 import { number, percent, time } from '../core/text/figure-text.ts';
-import { escapeHtml, htmlPage, isolated } from '../core/text/html-page.ts';
-import { namedCounts } from '../core/text/terminal-text.ts';
+import { count, drawing, escapeHtml, htmlPage, isolated, measured, pageHtml } from '../core/text/html-page.ts';
+import { type Cell, dim, type Part, section, sheet } from '../core/text/page.ts';
+import { chart } from '../core/text/small-chart.ts';
 import { severestFirst } from '../core/values/severity.ts';
-import type { Kind } from '../ground-truth/measure/figures.ts';
+import type { Kind, TruthFigures } from '../ground-truth/measure/figures.ts';
+import { truthPage, truthTable } from '../ground-truth/measure/figures-page.ts';
 import type { TimeWindow } from '../quality/counts-store.ts';
 import type { ObjectiveRate } from '../quality/objective-rates.ts';
 import type { Change } from '../quality/objective-states.ts';
-import { OUTCOMES, windowText } from '../quality/rates-text.ts';
+import { outcomesTable, windowText } from '../quality/rates-text.ts';
 import { type Figures, figuresOf, type HealthFacts, isWithin, objectiveText, scorerOf } from './facts.ts';
 import type { Health } from './findings.ts';
-import { courseOf, findingChart, overTime, pointsOf } from './page-charts.ts';
-import { goodName, measured, sheet, whole } from './page-elements.ts';
-import { cards, firstScreen, MAX_CARDS, type ReplyToRead, replyCard } from './page-first.ts';
-import { type TruthFacts, truthSections } from './page-truth.ts';
+import { courseOf, findingChart, goodName, grid, overTime, pointsOf } from './page-charts.ts';
+import { firstScreen, MAX_CARDS, type ReplyToRead, replyCard } from './page-first.ts';
+
+type TruthFacts = { labeled: TimeWindow } & Record<'all' | 'byVariant', TruthFigures>;
 
 /** Facts of the whole window. */
 export interface PageFacts extends HealthFacts {
   endpoint: string;
-  /** Of the window's last day if it ends now, as `status` says it. */
+  /** Of the window's last 7 days if it ends now, as `status` says it. */
   health: Health;
-  day: TimeWindow;
+  recent: TimeWindow;
   /** The gravest replies first; absent: no words were read. */
   worst?: readonly ReplyToRead[] | undefined;
   changes: readonly Change[];
@@ -52,36 +54,36 @@ const [MISSED, MET] = ['<span class="bad">✗ missed</span>', '<span class="good
 /** Returns the page. */
 export async function healthPage(page: PageFacts): Promise<string> {
   await loadCharts();
-  const { endpoint, window, day, health, changes, predicts, truth, nowMs, worst, points } = page;
+  const { endpoint, window, recent, health, changes, predicts, truth, nowMs, worst, points } = page;
   const figures = figuresOf(page);
   const course = courseOf(page, figures, points);
-  // The last day, and as much before it.
-  const latelyMs = Math.max(window.fromMs, 2 * day.fromMs - day.toMs);
+  // What the state is of, and as much before it.
+  const latelyMs = Math.max(window.fromMs, 2 * recent.fromMs - recent.toMs);
   const lately = courseOf(page, figures, pointsOf({ fromMs: latelyMs, toMs: window.toMs }));
   const body = [
-    `<h1>${escapeHtml(endpoint)}</h1>`,
-    `<p class="soft">${windowText(window)}. Written ${time(nowMs)}.</p>`,
-    firstScreen(health, day, (finding) => findingChart(course, lately, finding), worst),
+    drawing(`<h1>${escapeHtml(endpoint)}</h1>`),
+    dim(`${windowText(window)}. Written ${time(nowMs)}.`),
+    ...firstScreen(health, recent, (finding) => findingChart(course, lately, finding), worst),
     scorerSection(page, figures),
     sheet(
       'Objectives',
       'When each became missed, or was met again.',
       ['objective', 'became', 'since'],
       changes.map(({ objective, isMissed, since }) => [
-        escapeHtml(objective),
-        isMissed ? MISSED : MET,
+        objective,
+        drawing(isMissed ? MISSED : MET),
         time(since * 1000),
       ]),
     ),
-    outcomeSection(figures),
-    overTime(course, predicts),
-    truth === undefined ? '' : truthSections(truth),
-    cards('More replies to read', (worst ?? []).slice(MAX_CARDS).map(replyCard)),
+    section('Captures by outcome', outcomesTable(figures.outcomes)),
+    ...overTime(course, predicts),
+    truth && truthSection(truth),
+    grid('More replies to read', (worst ?? []).slice(MAX_CARDS).map(replyCard)),
   ];
-  return htmlPage(`${endpoint}: ${health.state}`, body.join('\n'), { style: STYLE });
+  return htmlPage(`${endpoint}: ${health.state}`, pageHtml(body), { style: STYLE });
 }
 
-function scorerSection({ objectives, active }: PageFacts, { rates }: Figures): string {
+function scorerSection({ objectives, active }: PageFacts, { rates }: Figures): Part {
   const severity = (scorer: string) => active.find(({ name }) => name === scorer)?.severity;
   const met = (rate: ObjectiveRate): string => {
     if (rate.missed) return `${MISSED}${rate.since === null ? '' : ` since ${time(rate.since)}`}:`;
@@ -89,23 +91,40 @@ function scorerSection({ objectives, active }: PageFacts, { rates }: Figures): s
   };
   const seen = rates.filter(({ n }) => n > 0).toSorted((a, b) => severestFirst(severity(a.scorer), severity(b.scorer)));
   const note = 'The share of replies that are good, as the judge says it. In brackets: 95% intervals.';
-  const rows = seen.map(({ scorer, good, n, is, judge }) => {
+  const rows = seen.map(({ scorer, good, n, is, judge }): Cell[] => {
     const name = good !== null ? goodName(scorer) : is === undefined ? `${scorer} (mean)` : `${scorer} = ${is}`;
     const about = good === null ? '' : (severity(scorer) ?? '');
     const value = measured(good ?? judge, good === null && is === undefined ? number : percent);
     const own = objectives.filter(({ measure }) => scorerOf(measure, active) === scorer);
     const objective = own.map((one) => `${met(one)} ${isolated(objectiveText(one))}`).join('<br>');
-    return [`${isolated(name)} <span class="soft">${about}</span>`, value, whole(n), objective];
+    return [drawing(`${isolated(name)} <span class="soft">${about}</span>`), value, count(n), drawing(objective)];
   });
-  return sheet('Quality', note, ['scorer', 'good', '#judged', 'objective'], rows);
+  return sheet('Quality', note, ['scorer', 'good', 'judged', 'objective'], rows);
 }
 
-/** What became of the captures: the columns of a row add up to all of them. */
-function outcomeSection({ outcomes }: Figures): string {
-  const rows = outcomes.map(({ scorer, reasons, ...counts }) => [
-    isolated(scorer),
-    ...OUTCOMES.map(([outcome]) => whole(counts[outcome])),
-    isolated(namedCounts(reasons)),
-  ]);
-  return sheet('Captures by outcome', '', ['scorer', ...OUTCOMES.map(([, name]) => `#${name}`), 'why not'], rows);
+/** True answers: the figures of all, and of each variant, and whether a predicted probability is found. */
+function truthSection({ all, byVariant, labeled }: TruthFacts): Part {
+  const { positive, calibration = [] } = all.groups[0]?.classes ?? {};
+  const found = calibration.map((one) => one.found);
+  const curve = chart({
+    title: 'Predicted and found',
+    unit: `share that is ${positive}, 95% interval, by the predicted probability`,
+    labels: calibration.map(({ predicted }) => percent(predicted)),
+    curves: [
+      { name: 'found', values: found.map(({ value }) => value), band: found },
+      { name: 'as predicted', values: calibration.map(({ predicted }) => predicted) },
+    ],
+    isShare: true,
+  });
+  return (
+    all.groups.length > 0 && [
+      section(
+        'True answers',
+        dim(`Labels of the predictions of ${windowText(labeled)}.`),
+        ...truthPage(all, undefined, true),
+      ),
+      byVariant.groups.length > 1 && section('True answers by variant', truthTable(byVariant, 'variant')),
+      curve !== '' && section('Calibration', drawing(curve)),
+    ]
+  );
 }

@@ -22,6 +22,9 @@ export interface TimeWindow {
   toMs: number;
 }
 
+/** The days until now that tell how an endpoint is, unless a window is named. */
+export const DEFAULT_DAYS = 7;
+
 /** Returns the instant at which an hour of the counts starts. */
 export const hourMs = (hour: string): number => Date.parse(`${hour}:00:00Z`);
 

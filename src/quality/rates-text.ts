@@ -1,9 +1,13 @@
-/** Rates as text: trends, times, and CSV. */
+/** Rates as text: trends, times, outcomes, and CSV. */
 
-import { csvCell } from '../core/text/csv.ts';
-import { time } from '../core/text/figure-text.ts';
+import { csvText } from '../core/text/csv.ts';
+import { many, time } from '../core/text/figure-text.ts';
+import { count } from '../core/text/html-page.ts';
+import { type Part, table } from '../core/text/page.ts';
+import { namedCounts } from '../core/text/terminal-text.ts';
 import type { TimeWindow } from './counts-store.ts';
-import type { Outcomes } from './outcomes.ts';
+import NAMES from './outcome-names.json' with { type: 'json' };
+import type { Outcomes, ScorerOutcomes } from './outcomes.ts';
 import type { GroupRates } from './rates.ts';
 
 const BARS = '▁▂▃▄▅▆▇█';
@@ -22,17 +26,21 @@ export const windowText = ({ fromMs, toMs }: TimeWindow): string =>
   `${time(fromMs).replace(' UTC', '')} to ${time(toMs)}`;
 
 /** The outcomes in the order in which they are shown. */
-export const OUTCOMES: readonly [keyof Outcomes, name: string][] = [
-  ['good', 'good'],
-  ['bad', 'bad'],
-  ['other', 'neither'],
-  ['empty', 'empty'],
-  ['error', 'error'],
-  ['notDrawn', 'not drawn'],
-  ['held', 'held'],
-  ['failed', 'failed'],
-  ['doesNotApply', 'does not apply'],
-];
+const OUTCOMES = Object.entries(NAMES) as [keyof Outcomes, name: string][];
+/** Reasons why a scorer does not apply that are named. */
+const MAX_REASONS = 3;
+
+/** What became of the captures, by scorer: the columns of a row add up to all of them. */
+export function outcomesTable(outcomes: readonly ScorerOutcomes[]): Part {
+  const seen = OUTCOMES.filter(([outcome]) => outcomes.some((one) => one[outcome] !== 0));
+  const rows = outcomes.map((one) => [
+    one.scorer,
+    ...seen.map(([outcome]) => count(one[outcome])),
+    namedCounts(one.reasons, MAX_REASONS),
+  ]);
+  return table(rows, [`of ${many(outcomes[0]?.captures ?? 0, 'capture')}`, ...seen.map(([, name]) => name), 'why not']);
+}
+
 const CSV_HEAD =
   'from,to,group,scorer,value,n,captures,rate,low,high,share,share_low,share_high,method,labels,covered,shadow,good,p50,p95,p99';
 
@@ -45,8 +53,8 @@ export function ratesCsv(groups: readonly GroupRates[], { fromMs, toMs }: TimeWi
       const seen = [judge?.value, judge?.low, judge?.high];
       const { p50, p95, p99 } = quantiles ?? {};
       const rest = [method, labels, covered, String(shadow), good?.value, p50, p95, p99];
-      return [...window, group, scorer, is, n, captures, ...seen, ...corrected, ...rest].map(csvCell).join(',');
+      return [...window, group, scorer, is, n, captures, ...seen, ...corrected, ...rest];
     }),
   );
-  return `${[CSV_HEAD, ...rows].join('\n')}\n`;
+  return csvText(CSV_HEAD.split(','), rows);
 }

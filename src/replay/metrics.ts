@@ -37,7 +37,7 @@ export type SingleMetric = keyof typeof metrics.single;
 /** All metrics that files of a run name, with those that are single figures. */
 export const METRIC_NAMES = { ...metrics.request, ...metrics.run, ...metrics.single };
 
-/** The rows of the report's table, in order. */
-export const REPORT_METRICS = metrics.report as readonly DistributionMetric[];
+/** The rows of the table of figures in order, with their names for people. */
+export const REPORT_METRICS = Object.entries(metrics.report) as [DistributionMetric, string][];
 
 export const isRequestMetric = (tag: string): tag is RequestMetric => Object.hasOwn(REQUEST_METRICS, tag);

@@ -20,7 +20,11 @@ export function firstScreen(html: string): string {
 /** Returns a table: by the first cell of each row, its cells by the name of their column. */
 export function tableOf(html: string, title: string): Map<string, Record<string, { text: string; values: number[] }>> {
   const [, section = ''] = html.split(`<h2>${title}</h2>`);
-  const [, ...rows] = section.slice(0, section.indexOf('</section>')).split('<tbody>')[1]?.split('<tr>') ?? [];
+  const [, ...rows] =
+    section
+      .slice(0, section.indexOf('</section>'))
+      .split('<tbody>')[1]
+      ?.split(/<tr[^>]*>/) ?? [];
   return new Map(
     rows.map((row) => {
       const cells = Array.from(row.matchAll(/data-name="([^"]*)">(.*?)<\/td>/gs), ([, name = '', cell = '']) => {

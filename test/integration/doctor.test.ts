@@ -1,11 +1,11 @@
 /** Broken set-ups, each named rightly by doctor, against a server that answers for all of AWS and for MLflow. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
-import { pageText } from '../../bin/cli/page.ts';
 import { diagnosisPage } from '../../bin/commands/doctor.ts';
 import { type Diagnosis, type DoctorFlags, diagnose } from '../../bin/doctor/diagnose.ts';
 import { checked } from '../../bin/doctor/finding.ts';
 import { quotasOf } from '../../bin/doctor/quotas.ts';
+import { pageText } from '../../src/core/text/page.ts';
 import { type Answer, type Answers, AwsAnswers, withVariables, xml, xmlError } from '../helpers/aws-answers.ts';
 import { captureLine, runCli } from '../helpers/replay.ts';
 
@@ -195,7 +195,7 @@ const FINE = [
   'ok settings All required settings are set, and all are valid.',
   'ok endpoint The endpoint e is InService.',
   'ok capture 100% of the requests are captured to s3://my-captures, application/json as text, other bodies as base64, which the stack decodes.',
-  'ok captures The newest capture under s3://my-captures/e/ came 3 hours ago.',
+  'ok captures The newest capture under s3://my-captures/e/ came 3 h ago.',
   'ok events The deployment lets the bucket my-captures send its events to EventBridge. Its other notifications (1) stay.',
   expect.stringMatching(
     /^ok mlflow Version 3\.17\.2 answers at http:\S+, and takes traces by the REST API and OTLP\.$/,

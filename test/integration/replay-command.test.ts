@@ -60,11 +60,11 @@ test('captured times of replies that came whole, and first tokens of broken stre
   const file = folder.write('a.jsonl', captures);
   const { stdout, code } = await runHere(['replay', file, '--url', endpoint.url, '--quiet', '-o', out]);
   expect(code).toBe(0);
-  expect(stdout).toMatch(/^request latency .*\ncaptured latency, measured elsewhere +3333\.00 .* 4444\.00 *$/m);
-  expect(stdout).toMatch(/^captured time to first token, measured elsewhere +60\.00 /m);
+  expect(stdout).toMatch(/^request latency .*\ncaptured latency, measured elsewhere \(ms\) +3333\.00 .* 4444\.00 *$/m);
+  expect(stdout).toMatch(/^captured time to first token, measured elsewhere \(ms\) +60\.00 /m);
   const { captured_latency: latency } = JSON.parse(readFileSync(join(out, 'profile_export_aiperf.json'), 'utf8'));
   expect(latency).toMatchObject({ unit: 'ms', min: 2222, max: 4444 });
-  expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain('Captured Latency, measured elsewhere (ms)');
+  expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain('captured latency, measured elsewhere (ms)');
   const compared = await runHere(['compare', out, out, '--threshold', 'captured_latency:p95:10%']);
   expect(compared).toMatchObject({ code: 2, stderr: expect.stringContaining('captured_latency') });
 });

@@ -273,13 +273,8 @@ inBrowser('in a browser', () => {
     const { page, asked, said } = await open(join(out, 'report.html'));
     expect(asked).toEqual([`file://${join(out, 'report.html')}`]);
     expect(said).toEqual([]);
-    expect(await page.locator('svg').count()).toBe(6);
-    for (const label of [
-      'Latency of requests over time',
-      'Distribution of the latency',
-      'Throughput over time',
-      'Schedule lag over time',
-    ]) {
+    expect(await page.locator('svg').count()).toBe(4);
+    for (const label of ['Latency of requests over time', 'Distribution of the latency', 'Throughput over time']) {
       const box = await page.locator(`svg[aria-label="${label}"]`).boundingBox();
       expect(box?.width).toBeGreaterThan(800);
       expect(box?.height).toBeGreaterThan(200);
@@ -308,7 +303,7 @@ inBrowser('in a browser', () => {
     const args = ['replay', file, '--url', endpoint.url, '--quiet', '-o', out];
     expect((await runHere(args)).code).toBe(0);
     const one = await open(join(out, 'report.html'));
-    for (const label of ['Latency of requests over time', 'Throughput over time', 'Schedule lag over time']) {
+    for (const label of ['Latency of requests over time', 'Throughput over time']) {
       // Points of lines; a chart without a visible line has none.
       const points = one.page.locator(`svg[aria-label="${label}"] [ecmeta_ssr_type="chart"]`);
       expect(await points.count()).toBeGreaterThan(0);
@@ -339,9 +334,7 @@ inBrowser('in a browser', () => {
     const { page, asked, said } = await open(join(runs[1] ?? '', 'comparison.html'));
     expect([asked.length, said]).toEqual([1, []]);
     expect(await page.locator('svg').count()).toBe(1);
-    expect(
-      await page.locator('section', { hasText: 'Differences' }).locator('tbody tr').count(),
-    ).toBeGreaterThanOrEqual(10);
+    expect(await page.locator('section', { hasText: 'Differences' }).locator('tbody tr').count()).toBeGreaterThan(1);
     for (const view of VIEWS) await expectReadable(page, view);
     await page.close();
   });

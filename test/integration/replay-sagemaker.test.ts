@@ -6,8 +6,8 @@ import {
   InvokeEndpointWithResponseStreamCommand,
   SageMakerRuntimeClient,
 } from '@aws-sdk/client-sagemaker-runtime';
-import { pageText } from '../../bin/cli/page.ts';
 import { resultPage } from '../../bin/commands/replay-text.ts';
+import { pageText } from '../../src/core/text/page.ts';
 import { openFollowUps } from '../../src/replay/follow-ups.ts';
 import { sageMakerTarget } from '../../src/replay/targets/sagemaker-target.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';

@@ -83,7 +83,7 @@ beforeAll(async () => {
     ...healthOf(facts),
     findings: [...findings, { ...known, state: 'healthy' as const, isWithin: false }],
   };
-  const about = { endpoint: 'e', day: window, changes: [], points: pointsOf(window), predicts: undefined };
+  const about = { endpoint: 'e', recent: window, changes: [], points: pointsOf(window), predicts: undefined };
   states = await healthPage({ ...facts, ...about, health, worst: WORST });
   hidden = (await makePage(stack, { ...query, withQuotes: false })).html;
 });
@@ -180,10 +180,10 @@ inBrowser('in a browser', () => {
     const ends = (figure: Figure | undefined) => [figure?.value, figure?.low, figure?.high];
     expect(cells.accuracy?.values).toEqual(ends(total?.measures.accuracy));
     expect(cells.AUC?.values).toEqual(ends(total?.measures.auc));
-    const matrix = tableOf(html, 'Confusion matrix');
+    const matrix = tableOf(html, 'Labels by what was predicted');
     for (const { label, predicted, count } of total?.classes?.confusion ?? [])
-      expect(matrix.get(label)?.[`predicted ${predicted}`]?.values).toEqual([count]);
-    expect(matrix.size).toBe(2);
+      expect(matrix.get(label)?.[`→ ${predicted}`]?.values).toEqual([count]);
+    expect(matrix.size).toBe(4);
   });
 
   test.each(VIEWS)('fits %i pixels, and axe finds nothing (%s)', async (...view) => {

@@ -99,7 +99,7 @@ describe('asking the judge', () => {
     });
     writeFileSync(file, `${lines.join('\n')}\n`);
     const { report, stderr } = await calibration.calibrate(['--labels', file], env);
-    expect(stderr).toContain('dollars at most');
+    expect(stderr).toContain('which costs at most $');
     // 5 replies × 4 numbers are 20 exchanges with 3 labels each.
     expect(report.spend?.calls).toBe(20);
     expect(report.spend?.usd).toBeGreaterThan(0);

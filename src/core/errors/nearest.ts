@@ -37,12 +37,17 @@ export function nearest(given: string, allowed: readonly string[], most?: number
 }
 
 /** @throws PermanentError `UnknownName` with the nearest name */
-export function checkNames(what: string, given: readonly string[] | undefined, known: readonly string[]): void {
+export function checkNames(
+  what: string,
+  given: readonly string[] | undefined,
+  all: readonly (string | { name: string })[],
+): void {
+  const known = all.map((one) => (typeof one === 'string' ? one : one.name));
   for (const name of given ?? []) {
     if (known.includes(name)) continue;
     const meant = nearest(name, known);
     const hint = meant === undefined ? '' : `; did you mean ${meant}?`;
-    const facts = { got: name, expected: `one of ${known.toSorted().join(', ')}` };
+    const facts = { got: name, expected: `one of ${[...new Set(known)].toSorted().join(', ')}` };
     throw new PermanentError('UnknownName', `There is no ${what} of this name${hint}`, facts);
   }
 }

@@ -1,9 +1,15 @@
 /** CSV. */
 
+type Value = string | number | boolean | null | undefined;
+
 /** Returns a cell; an empty one for nothing. */
-export const csvCell = (value: string | number | boolean | null | undefined): string => {
+const csvCell = (value: Value): string => {
   const text = value === null || value === undefined ? '' : String(value);
   // A spreadsheet would take a text that begins like this for a formula.
   const safe = typeof value === 'string' && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 };
+
+/** A line for each row, below the one of the head. */
+export const csvText = (head: readonly string[], rows: readonly (readonly Value[])[]): string =>
+  [head, ...rows].map((row) => `${row.map(csvCell).join(',')}\n`).join('');

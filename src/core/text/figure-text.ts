@@ -19,12 +19,12 @@ export function points(share: number): string {
   return `${rounded > 0 ? '+' : ''}${rounded.toFixed(1)}`;
 }
 
-/** A figure with its interval in brackets, where it has one: `78.0% (72.3–82.8)`; a dash without a figure. */
-export function bracketed(figure: Shown | null, text: (value: number) => string, unit = ''): string {
+/** A figure with its interval in brackets, where it has one: `78.0% (72.3% to 82.8%)`; a dash without a figure. */
+export function bracketed(figure: Shown | null, text: (value: number) => string): string {
   if (figure === null || figure.value === null) return '–';
   const { value, low, high } = figure;
-  const shown = finite(value, () => `${text(value)}${unit}`);
-  return `${shown}${low === null || high === null ? '' : ` (${finite(low, text)}–${finite(high, text)})`}`;
+  const shown = finite(value, text);
+  return low === null || high === null ? shown : `${shown} (${finite(low, text)} to ${finite(high, text)})`;
 }
 
 /** A figure that may be unknown, and may have an interval. */
@@ -35,3 +35,11 @@ export const many = (count: number, noun: string, plural = `${noun}s`): string =
   `${whole(count)} ${count === 1 ? noun : plural}`;
 
 export const time = (at: string | number): string => `${new Date(at).toISOString().slice(0, 16).replace('T', ' ')} UTC`;
+
+/** A price of cents needs more digits than one of dollars. */
+export const dollars = (usd: number | null): string =>
+  usd === null ? 'an unknown amount' : `$${usd.toFixed(usd !== 0 && usd < 1 ? 4 : 2)}`;
+
+const MB = 1e6;
+export const megabytes = (bytes: number): string =>
+  bytes < MB ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / MB).toFixed(1)} MB`;

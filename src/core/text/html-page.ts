@@ -1,5 +1,7 @@
-/** Builds the HTML of reports: self-contained pages without external files. */
+/** Builds the HTML of reports: self-contained pages without external files, of the parts that commands show too. */
 import { createHash } from 'node:crypto';
+import { bracketed, percent, type Shown, whole } from './figure-text.ts';
+import { type Cell, isOfFigures, type Marked, type Page, type Part, type Table } from './page.ts';
 
 export const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
 
@@ -58,39 +60,65 @@ export function htmlPage(title: string, body: string, { style = '', script }: Pa
 `;
 }
 
-export interface Column<T> {
-  name: string;
-  numeric?: boolean;
-  /** Returns the HTML of a cell. */
-  cell(row: T): string;
-}
-
-/** @param layout `cards`: a narrow screen shows each row as a card, its cells below each other with their names */
-export function table<T>(columns: readonly Column<T>[], rows: readonly T[], layout?: 'cards'): string {
-  const kind = (column: Column<T>): string => (column.numeric ? ' class="n"' : '');
-  const name = (column: Column<T>): string => (layout === undefined ? '' : ` data-name="${escapeHtml(column.name)}"`);
-  const head = columns.map((column) => `<th${kind(column)}>${escapeHtml(column.name)}</th>`).join('');
-  const body = rows.map(
-    (row) =>
-      `<tr>${columns.map((column) => `<td${kind(column)}${name(column)}>${column.cell(row)}</td>`).join('')}</tr>`,
-  );
-  return `<div class="wide"${layout === undefined ? ' tabindex="0"' : ''}><table${layout === undefined ? '' : ' class="cards"'}><thead><tr>${head}</tr></thead><tbody>${body.join('\n')}</tbody></table></div>`;
-}
-
-/** Tiles with large values. Those without a value are left out. */
-export function tiles(values: readonly [name: string, value: string | undefined][]): string {
-  const tile = (name: string, value: string): string =>
-    `<div class="tile"><b>${escapeHtml(value)}</b><span>${escapeHtml(name)}</span></div>`;
-  const html = values.map(([name, value]) => (value === undefined ? '' : tile(name, value)));
-  return `<div class="tiles">${html.join('')}</div>`;
-}
-
-export const section = (title: string, html: string, note = ''): string =>
-  `<section><h2>${escapeHtml(title)}</h2>${note === '' ? '' : `<p class="soft">${escapeHtml(note)}</p>`}${html}</section>`;
-
-/** A section with a table; empty if there are no rows. */
-export const tableSection = <T>(title: string, columns: readonly Column<T>[], rows: readonly T[], note = ''): string =>
-  rows.length === 0 ? '' : section(title, table(columns, rows), note);
-
 export const folded = (summary: string, text: string): string =>
   text === '' ? '' : `<details><summary>${escapeHtml(summary)}</summary><pre>${escapeHtml(text)}</pre></details>`;
+
+// ------------------------------------------------------------------------------------------------ what a page shows
+
+const CLASSES = { bold: '', dim: 'soft', red: 'bad', green: 'good', exact: '' } as const;
+
+/** Draws the parts of a page. Texts and cells are escaped, but for HTML of their own. */
+export const pageHtml = (page: Page): string =>
+  page
+    .map(drawn)
+    .filter((html) => html !== '')
+    .join('\n');
+
+function drawn(part: Part): string {
+  if (!part) return '';
+  if (typeof part === 'string') return `<p>${escapeHtml(part)}</p>`;
+  if ('html' in part) return part.html;
+  if ('facts' in part) return tiles(part.facts);
+  if ('of' in part)
+    return `<p class="${part.style === 'red' ? 'warn' : CLASSES[part.style ?? 'bold']}">${escapeHtml(part.of)}</p>`;
+  if ('rows' in part) return part.rows.length === 0 ? '' : tableHtml(part);
+  if (!('title' in part)) return pageHtml(part);
+  const html = pageHtml(part.parts);
+  return html === '' || part.title === '' ? html : `<section><h2>${escapeHtml(part.title)}</h2>${html}</section>`;
+}
+
+/** Tiles with large values. */
+function tiles(values: readonly (readonly [name: string, value: string | number])[]): string {
+  const all = values.map(
+    ([name, value]) => `<div class="tile"><b>${escapeHtml(String(value))}</b><span>${escapeHtml(name)}</span></div>`,
+  );
+  return all.length === 0 ? '' : `<div class="tiles">${all.join('')}</div>`;
+}
+
+const cellHtml = (cell: Cell = ''): string => (typeof cell === 'string' ? escapeHtml(cell) : cell.html);
+
+/** A narrow screen shows each row as a card, its cells below each other with their names. */
+function tableHtml(shown: Table): string {
+  const kinds = shown.head.map((_, at) => (isOfFigures(shown, at) ? ' class="n"' : ''));
+  const names = shown.head.map(escapeHtml);
+  const head = names.map((name, at) => `<th${kinds[at]}>${name}</th>`).join('');
+  const body = shown.rows.map(({ style, of }) => {
+    const cells = names.map((name, at) => `<td${kinds[at]} data-name="${name}">${cellHtml(of[at])}</td>`);
+    return `<tr${style === undefined ? '' : ` class="${CLASSES[style]}"`}>${cells.join('')}</tr>`;
+  });
+  return `<div class="wide"><table class="cards"><thead><tr>${head}</tr></thead><tbody>${body.join('\n')}</tbody></table></div>`;
+}
+
+/** What terminals do not show, such as a chart. */
+export const drawing = (html: string): Marked => ({ text: '', html });
+
+/** A figure with its exact value, for programs that read the page. */
+const exactly = (value: number, text: string): string => `<data value="${value}">${escapeHtml(text)}</data>`;
+
+export const count = (value = 0): Marked => ({ text: whole(value), html: exactly(value, whole(value)) });
+
+/** A share, or another figure by the text that it has, with its interval if it has one. */
+export function measured(of: Shown | null | undefined, text = percent): Marked {
+  const figure = of ?? null;
+  return { text: bracketed(figure, text), html: bracketed(figure, (value) => exactly(value, text(value))) };
+}

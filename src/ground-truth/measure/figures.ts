@@ -1,7 +1,7 @@
 /** What the figures of labeled predictions look like: in the output of commands, and for objectives. */
 
 import type { Measured } from '../../core/statistics/sampled-mean.ts';
-import type { Shown } from '../../core/text/figure-text.ts';
+import { percent, type Shown } from '../../core/text/figure-text.ts';
 import { singleLine } from '../../core/text/terminal-text.ts';
 
 /** A figure with its 95% interval. What is not defined, or not known, is `null`. */
@@ -107,10 +107,14 @@ export function figureOf(found: Measured | null, why: string): Figure {
 }
 
 /** Measures in the unit of the label. The others are shares, but for R². */
-export const NUMBERS: readonly string[] = ['mae', 'rmse', 'bias', 'r2'];
+const NUMBERS: readonly string[] = ['mae', 'rmse', 'bias', 'r2'];
 const NAMES: Record<string, string> = { f1: 'F1', auc: 'AUC', mae: 'MAE', rmse: 'RMSE', r2: 'R²' };
 
 export const measureName = (measure: string): string => NAMES[measure] ?? measure;
+
+/** Returns how a measure is written: a share, or a figure in the unit of the label. */
+export const textOf = (measure: string): ((value: number) => string) =>
+  NUMBERS.includes(measure) ? (value) => value.toPrecision(4) : percent;
 
 /** Returns why figures are not known, or tell nothing. @param isKnown only of those with a value */
 export function whysOf({ measures }: TruthGroup, isKnown = false): string[] {

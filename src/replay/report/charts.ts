@@ -138,9 +138,3 @@ export function throughput(report: ReportCollector): string {
   };
   return svg(option, 'Throughput over time');
 }
-
-export function scheduleLag(report: ReportCollector): string {
-  const lags = series(report, ({ sent, maxLag }) => (sent > 0 ? maxLag : undefined));
-  const lag = line('maximum lag', PURPLE, lags, { areaStyle: { color: `${PURPLE}30` } });
-  return svg({ ...base, xAxis: seconds, yAxis: axis('ms'), series: [lag] }, 'Schedule lag over time');
-}

@@ -4,7 +4,8 @@
  */
 
 import { diffArrays } from 'diff';
-import { escapeHtml, folded, isolated, section } from '../../core/text/html-page.ts';
+import { drawing, escapeHtml, folded, isolated } from '../../core/text/html-page.ts';
+import { dim, type Part, section } from '../../core/text/page.ts';
 import type { RegressionRow } from '../compare/quality.ts';
 
 export const REPLIES_STYLE = `
@@ -52,12 +53,11 @@ function replyCard({ key, file, line, input, before, after, rationale, regressio
 }
 
 /** @param total number of replies that got worse, of which the gravest are in the rows */
-export function regressionsSection(rows: readonly RegressionRow[], total: number): string {
-  if (rows.length === 0) return '';
+export function regressionsPart(rows: readonly RegressionRow[], total: number): Part {
   const search =
     '<input type="search" id="search" placeholder="Search in requests, replies and reasons" aria-label="Search the replies" hidden><p class="soft" id="found" aria-live="polite"></p>';
   const note = `${total} got worse; the gravest come first. What only one of the replies has is marked.`;
-  return section('Replies to review', search + rows.map(replyCard).join('\n'), note);
+  return rows.length > 0 && section('Replies to review', dim(note), drawing(search + rows.map(replyCard).join('\n')));
 }
 
 // ----------------------------------------------------------------------------------------------------------- marks

@@ -1,47 +1,17 @@
 /** The HTML report that compares two runs. */
 
 import { loadCharts } from '../../core/text/charts.ts';
-import { type Column, escapeHtml, htmlPage, section, table, tiles } from '../../core/text/html-page.ts';
-import { type MetricRow, metricRows, type RunsComparison } from '../compare/compare-runs.ts';
+import { drawing, escapeHtml, htmlPage, pageHtml } from '../../core/text/html-page.ts';
+import { dim, type Page, red, section, table } from '../../core/text/page.ts';
+import type { RunsComparison } from '../compare/compare-runs.ts';
 import { judgeWarning } from '../compare/judge-replies.ts';
-import { COMPARED_METRICS, isLargerBetter, METRIC_TAGS, type RunData } from '../compare/run-data.ts';
-import {
-  contentText,
-  DIFFERENCE_COLUMNS,
-  differenceTexts,
-  factsOf,
-  OUTCOME_TEXTS,
-  observedText,
-  outcomeText,
-} from '../gate/texts.ts';
+import { METRIC_TAGS, type RunData } from '../compare/run-data.ts';
+import { contentText, factsOf, OUTCOME_TEXTS, observedText, outcomeText } from '../gate/texts.ts';
 import type { GateOutcome, GateResult, ThresholdResult } from '../gate/types.ts';
 import { Distribution } from '../measure/distribution.ts';
 import { distributions } from './charts.ts';
-import { qualitySection } from './quality-sections.ts';
-import { FILTER_SCRIPT, REPLIES_STYLE, regressionsSection } from './replies-section.ts';
-
-/** Colors a significant change of a metric for which one direction is better. */
-function colored({ metric, difference }: MetricRow, text: string): string {
-  const larger = isLargerBetter(metric);
-  if (!difference.significant || larger === undefined) return escapeHtml(text);
-  const isBetter = larger === difference.difference > 0;
-  return `<span class="${isBetter ? 'good' : 'bad'}">${escapeHtml(text)}</span>`;
-}
-
-const METRIC_COLUMNS: readonly Column<MetricRow>[] = [
-  {
-    name: 'Metric',
-    cell: ({ metric, statistic }) => `<b>${escapeHtml(COMPARED_METRICS[metric].name)}</b>, ${statistic}`,
-  },
-  ...DIFFERENCE_COLUMNS.map((name, i) => ({
-    name,
-    numeric: true,
-    cell: (row: MetricRow): string => {
-      const text = differenceTexts(row.difference)[i] ?? '';
-      return name === 'change' || name === '%' ? colored(row, text) : escapeHtml(text);
-    },
-  })),
-];
+import { comparisonPage } from './replay-parts.ts';
+import { FILTER_SCRIPT, REPLIES_STYLE, regressionsPart } from './replies-section.ts';
 
 /** Returns the page, complete and self-contained. @param gate absent if there are no thresholds */
 export async function runsReport(
@@ -50,28 +20,23 @@ export async function runsReport(
   runs: readonly [before: RunData, after: RunData],
 ): Promise<string> {
   await loadCharts();
-  const { before, after, quality, regressions } = comparison;
-  const parts = [
-    '<h1>Comparison of two replays</h1>',
-    ...(gate ? [gateSection(gate)] : []),
-    `<p>before: ${runLine(before)}<br>after: ${runLine(after)}</p>`,
-    ...noteLines(comparison),
-    overview(comparison),
-    section(
-      'Latency distribution',
-      distributions(
-        [
-          { name: `before: ${before.run}`, distribution: latencies(runs[0]) },
-          { name: `after: ${after.run}`, distribution: latencies(runs[1]) },
-        ],
-        'Distribution of the latency in both runs',
-      ),
-    ),
-    differencesSection(comparison),
-    failuresSection(comparison),
-    ...(quality ? [qualitySection(quality, 'Replies'), regressionsSection(regressions, quality.regressed)] : []),
+  const { before, after, quality, regressions, judgeFailure } = comparison;
+  const latency = distributions(
+    [
+      { name: `before: ${before.run}`, distribution: latencies(runs[0]) },
+      { name: `after: ${after.run}`, distribution: latencies(runs[1]) },
+    ],
+    'Distribution of the latency in both runs',
+  );
+  const page = [
+    drawing('<h1>Comparison of two replays</h1>'),
+    ...(gate ? gatePage(gate) : []),
+    red(judgeFailure && judgeWarning(judgeFailure)),
+    ...comparisonPage(comparison),
+    section('Latency distribution', drawing(latency)),
+    regressionsPart(regressions, quality?.regressed ?? 0),
   ];
-  return htmlPage(`${before.run} and ${after.run}`, parts.join('\n'), {
+  return htmlPage(`${before.run} and ${after.run}`, pageHtml(page), {
     style: GATE_STYLE + REPLIES_STYLE,
     script: FILTER_SCRIPT,
   });
@@ -81,61 +46,6 @@ function latencies(run: RunData): Distribution {
   const distribution = new Distribution(1000);
   for (const value of run.requests.column(METRIC_TAGS.indexOf('request_latency'))) distribution.add(value);
   return distribution;
-}
-
-/** Statistics that the requests are too few for are folded away: their differences say nothing. */
-function differencesSection(comparison: RunsComparison): string {
-  const rows = metricRows(comparison);
-  if (rows.length === 0) return '';
-  const [known, tooFew] = [false, true].map((few) =>
-    rows.filter(({ difference }) => (difference.tooFew ?? false) === few),
-  );
-  const rest = tooFew?.length
-    ? `<details class="block"><summary>${tooFew.length} with too few requests for an interval</summary>${table(METRIC_COLUMNS, tooFew)}</details>`
-    : '';
-  return section(
-    'Differences',
-    (known?.length ? table(METRIC_COLUMNS, known) : '') + rest,
-    'Over the requests that succeeded in both runs. A difference whose interval contains 0 may be chance and is not colored.',
-  );
-}
-
-const runLine = ({ run, target, directory }: RunsComparison['before']): string => {
-  const pairs = Object.entries(target).map(([key, value]) => `${key}: ${value}`);
-  return escapeHtml(`${run} (${pairs.join(', ') || directory})`);
-};
-
-/** A failure of the judge, and notes. */
-const noteLines = ({ judgeFailure, notes }: RunsComparison): string[] => {
-  const line = (style: string, text: string): string => `<p class="${style}">${escapeHtml(text)}</p>`;
-  return [
-    ...(judgeFailure ? [line('warn', judgeWarning(judgeFailure))] : []),
-    ...notes.map((note) => line('soft', note)),
-  ];
-};
-
-function overview({ before, after, paired, metrics }: RunsComparison): string {
-  const change = (values: readonly [number, number] | undefined, digits: number): string =>
-    values ? values.map((value) => value.toFixed(digits)).join(' → ') : '–';
-  const p50 = metrics.request_latency?.p50;
-  const canceled = [before.cancelledOnPurpose, after.cancelledOnPurpose] as const;
-  const { onlyBefore, onlyAfter } = paired;
-  return tiles([
-    ['requests in both', String(paired.requests)],
-    ['latency p50 (ms)', change(p50 && [p50.before, p50.after], 1)],
-    ['failed', change([before.failed, after.failed], 0)],
-    ['canceled on purpose', canceled.some((count) => count > 0) ? change(canceled, 0) : undefined],
-    ['newly failing', String(paired.newlyFailing)],
-    ['only before, only after', onlyBefore + onlyAfter > 0 ? `${onlyBefore}, ${onlyAfter}` : undefined],
-  ]);
-}
-
-function failuresSection({ errorRate, paired }: RunsComparison): string {
-  const [before, after, change, , interval] = differenceTexts(errorRate, 100);
-  return section(
-    'Failures',
-    `<p>${before}% → ${after}% of the requests; difference ${change} points, 95% interval ${interval}. ${paired.newlyFailing} newly failing, ${paired.newlySucceeding} newly succeeding.</p>`,
-  );
 }
 
 // ------------------------------------------------------------------------------------------------ the release gate
@@ -175,25 +85,27 @@ function plot({ worse, lower, upper, bound, outcome, threshold }: ThresholdResul
   return `${open}${whisker}${arrows}<circle cx="${x(timesAllowed(worse, bound))}" cy="${MIDDLE}" r="4"/></svg>`;
 }
 
-const COLUMNS: readonly Column<ThresholdResult>[] = [
-  { name: 'outcome', cell: (one) => `<b class="${STYLES[one.outcome]}">${outcomeText(one)}</b>` },
-  {
-    name: 'threshold',
-    cell: (one) =>
-      `<code>${escapeHtml(one.threshold)}</code><br><span class="soft">${escapeHtml(factsOf(one).why)}</span>`,
-  },
-  { name: 'better ← no change ┊ allowed → worse', cell: plot },
-  {
-    name: 'worse by (at least … at most)',
-    numeric: true,
-    cell: (one) => {
-      const { worse, interval } = factsOf(one);
-      return `${escapeHtml(worse)}<br><span class="soft">${escapeHtml(interval)}</span>`;
-    },
-  },
-  { name: 'allowed', numeric: true, cell: (one) => escapeHtml(factsOf(one).allowed) },
-  { name: 'requests', numeric: true, cell: (one) => escapeHtml(factsOf(one).requests) },
+const HEAD = [
+  'outcome',
+  'threshold',
+  'better ← no change ┊ allowed → worse',
+  'worse by (at least … at most)',
+  'allowed',
+  'requests',
 ];
+
+function thresholdRow(result: ThresholdResult) {
+  const { worse, interval, allowed, requests, why } = factsOf(result);
+  const below = (html: string, text: string) => drawing(`${html}<br><span class="soft">${escapeHtml(text)}</span>`);
+  return [
+    drawing(`<b class="${STYLES[result.outcome]}">${outcomeText(result)}</b>`),
+    below(`<code>${escapeHtml(result.threshold)}</code>`, why),
+    drawing(plot(result)),
+    below(escapeHtml(worse), interval),
+    allowed,
+    requests,
+  ];
+}
 
 /** Failed thresholds first: they are what a reader looks for. */
 const ORDER: readonly GateOutcome[] = ['failed', 'cannot-tell', 'passed'];
@@ -208,13 +120,19 @@ svg.forest .zero, svg.forest .allowed { stroke: var(--soft); stroke-width: 1; } 
 `;
 
 /** The outcome of the gate, and a row for each threshold. */
-export function gateSection({ outcome, thresholds, observed, content }: GateResult): string {
+export function gatePage({ outcome, thresholds, observed, content }: GateResult): Page {
   const counts = ORDER.map((one) => [one, thresholds.filter((result) => result.outcome === one).length] as const)
     .filter(([, count]) => count > 0)
     .map(([one, count]) => `${count} ${OUTCOME_TEXTS[one]}`);
-  const rows = [...thresholds].sort((a, b) => ORDER.indexOf(a.outcome) - ORDER.indexOf(b.outcome));
-  const lines = [...observed.map(observedText), contentText(content)];
-  const note =
-    'Each line is the interval of how much worse the second run is, from the end of one one-sided 95% interval to that of the other, in multiples of what is allowed. A threshold passes if the whole line is left of the dashed mark, and fails if it is right of it.';
-  return `<p class="verdict ${STYLES[outcome]}">Gate: ${OUTCOME_TEXTS[outcome]}<br><small>${counts.join(', ')}</small></p>${section('Thresholds', table(COLUMNS, rows), note)}<p>${lines.map(escapeHtml).join('<br>')}</p>`;
+  const rows = thresholds.toSorted((a, b) => ORDER.indexOf(a.outcome) - ORDER.indexOf(b.outcome)).map(thresholdRow);
+  const verdict = `Gate: ${OUTCOME_TEXTS[outcome]}<br><small>${counts.join(', ')}</small>`;
+  return [
+    drawing(`<p class="verdict ${STYLES[outcome]}">${verdict}</p>`),
+    section('Thresholds', dim(HOW_TO_READ), table(rows, HEAD)),
+    ...observed.map(observedText),
+    contentText(content),
+  ];
 }
+
+const HOW_TO_READ =
+  'Each line is the interval of how much worse the second run is, from the end of one one-sided 95% interval to that of the other, in multiples of what is allowed. A threshold passes if the whole line is left of the dashed mark, and fails if it is right of it.';

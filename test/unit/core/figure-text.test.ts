@@ -13,9 +13,8 @@ test.each(UNKNOWN)('%s is a figure of too few values', (value) => {
     amountText(value, '%'),
   ];
   expect(new Set(texts)).toEqual(new Set(['too few']));
-  const share = (one: number): string => (one * 100).toFixed(1);
-  expect(bracketed({ value, low: 0.5, high: 1 }, share, '%')).toBe('too few (50.0–100.0)');
-  expect(bracketed({ value: 0.7, low: 0.5, high: value }, share, '%')).toBe('70.0% (50.0–too few)');
+  expect(bracketed({ value, low: 0.5, high: 1 }, percent)).toBe('too few (50.0% to 100.0%)');
+  expect(bracketed({ value: 0.7, low: 0.5, high: value }, percent)).toBe('70.0% (50.0% to too few)');
 });
 
 test('an interval without ends, of requests that are like their neighbours, is of too few', () => {

@@ -2,14 +2,14 @@
 
 import { readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import { pageText } from '../../../bin/cli/page.ts';
-import { truthPage } from '../../../bin/commands/ground-truth-text.ts';
 import { filesBelow } from '../../../bin/operate/capture-files.ts';
 import { truthFigures, waitingLabels } from '../../../bin/operate/truth-run.ts';
 import { decodeLine } from '../../../src/captures/decode.ts';
 import { packagePath } from '../../../src/core/process/package-folder.ts';
 import { dotenvSettings } from '../../../src/core/settings/dotenv-file.ts';
+import { pageText } from '../../../src/core/text/page.ts';
 import type { TruthFigures, TruthGroup } from '../../../src/ground-truth/measure/figures.ts';
+import { truthPage } from '../../../src/ground-truth/measure/figures-page.ts';
 import { ChunkPredictions } from '../../../src/ground-truth/predictions/chunk-predictions.ts';
 import type { Row } from '../../../src/ledger/tables.ts';
 import { decodeOptions } from '../../../src/monitoring/chunk/decode-lines.ts';
@@ -105,10 +105,12 @@ describe('the table', () => {
     expect(text).toMatch(
       /^The model predicts classes: GROUND_TRUTH says so\. A probability of 0\.5 or more counts as 1\./,
     );
-    expect(text).toMatch(/^variant {2}labels {2}accuracy {11}precision .* AUC$/m);
-    expect(text).toMatch(/^blue {8}241 {2}78\.0% \(72\.\d–82\.8\) /m);
-    expect(text).toMatch(/^── variant green ──\n {9} → 0 {2}→ 1 {2}precision .*\nlabel 0 {3}137 {3}17 {2}90\.1% /m);
-    expect(text).toMatch(/^age_group = 60\+ +43 {2}18\.6% .* 26\.7% \(10\.9–52\.0\) +-34\.0 \(-60\.2…-1\.5\)$/m);
+    expect(text).toMatch(/^variant {2}labels {2}accuracy {16}precision .* AUC$/m);
+    expect(text).toMatch(/^blue {8}241 {2}78\.0% \(72\.\d% to 82\.8%\) /m);
+    expect(text).toMatch(
+      /^── variant green ──\n── .* ──\nlabel {5}→ 0 {2}→ 1 {2}precision .*\n0 {9}137 {3}17 {2}90\.1% /m,
+    );
+    expect(text).toMatch(/^60\+ +43 {2}18\.6% .* 26\.7% \(10\.9% to 52\.0%\) +-34\.0 \(-60\.2 to -1\.5\), lower$/m);
   });
 
   test('says that an AUC is that of a sample', async () => {

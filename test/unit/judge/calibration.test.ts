@@ -1,15 +1,15 @@
 /** Calibration: labels, reports, drift, examples and the anchor set. */
 
-import { pageText } from '../../../bin/cli/page.ts';
 import { calibrationPage } from '../../../bin/commands/calibrate-text.ts';
 import { packagePath } from '../../../src/core/process/package-folder.ts';
+import { pageText } from '../../../src/core/text/page.ts';
 import { readLabel } from '../../../src/core/values/scorer-values.ts';
 import { cascade } from '../../../src/judge/cascade.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
 import { defaultJudgeScorers, isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { Judge, JudgeScorer } from '../../../src/judge/types.ts';
 import { askAll, captureOf, givenPairs, mostUsd } from '../../../src/quality/calibration/ask-judge.ts';
-import { baselineOf, compareWithBaseline, parseBaseline } from '../../../src/quality/calibration/drift.ts';
+import { compareWithBaseline, parseBaseline } from '../../../src/quality/calibration/drift.ts';
 import { addExamples } from '../../../src/quality/calibration/examples.ts';
 import { parseLabels, readAnchors } from '../../../src/quality/calibration/labels-file.ts';
 import { calibrationReport } from '../../../src/quality/calibration/report.ts';
@@ -251,14 +251,14 @@ describe('report', () => {
         report([...fourty, pair('x', 'no', 'yes', { labelRationale: 'it insults', verdictRationale: 'all is well' })]),
       ),
     );
-    expect(text).toMatch(/safety +41 +87\.8% \(\d+\.\d–\d+\.\d\)/);
+    expect(text).toMatch(/safety +41 +87\.8% \(74\.5% to 94\.7%\)/);
     expect(text).toContain('people   no: it insults');
     expect(text).toContain('judge    yes: all is well');
   });
 });
 
 describe('drift', () => {
-  const baseline = parseBaseline(JSON.stringify(baselineOf(report(fourty))), 'b.json');
+  const baseline = parseBaseline(JSON.stringify(report(fourty)), 'b.json');
 
   test.each<[string, LabeledVerdict[], object]>([
     ['no verdict has changed', fourty, { verdict: 'none', items: 40, pValue: 1, changed: [] }],

@@ -1,9 +1,9 @@
 /** Captures with the times that their caller measured: what they are asked, how a run accounts for it, and what is said of them. */
 
-import { pageText } from '../../../bin/cli/page.ts';
 import { ratesPage, ratesReport } from '../../../bin/commands/rates.ts';
 import { readWorst } from '../../../bin/operate/worst.ts';
 import type { EvaluateReceipt, PlanReceipt } from '../../../src/core/contract/receipts.ts';
+import { pageText } from '../../../src/core/text/page.ts';
 import { healthOf } from '../../../src/health/findings.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { askedOf, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';

@@ -1,11 +1,12 @@
 /** Shadow variants stand beside the figures of their endpoint, and are in none of them. */
-import { pageText } from '../../../bin/cli/page.ts';
-import { truthPage } from '../../../bin/commands/ground-truth-text.ts';
+
 import { type RatesFlags, ratesPage, ratesReport } from '../../../bin/commands/rates.ts';
 import { selectTraces } from '../../../bin/operate/dataset.ts';
 import { readWorst } from '../../../bin/operate/worst.ts';
 import type { LabeledRow } from '../../../src/core/contract/ground-truth.ts';
 import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
+import { pageText } from '../../../src/core/text/page.ts';
+import { truthPage } from '../../../src/ground-truth/measure/figures-page.ts';
 import { measureTruth } from '../../../src/ground-truth/measure/measure.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';

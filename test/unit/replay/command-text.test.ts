@@ -1,8 +1,6 @@
 /** The output of the replay command. */
 
-import { pageText } from '../../../bin/cli/page.ts';
 import { connectPairwiseJudge } from '../../../bin/commands/replay-services.ts';
-import { dryRunPage, longWarning } from '../../../bin/commands/replay-text.ts';
 import { awsFailure } from '../../../src/core/errors/aws-failures.ts';
 import { durationText } from '../../../src/core/text/terminal-text.ts';
 
@@ -15,26 +13,6 @@ test.each([
   [23_704_230, '274 d 8 h'],
 ])('formats %d seconds as %s', (seconds, text) => {
   expect(durationText(seconds)).toBe(text);
-});
-
-test('announces a schedule of half an hour or more, and explains how to shorten it', () => {
-  expect(longWarning(1_799)).toBeUndefined();
-  expect(longWarning(9_366)).toMatch(/takes 2 h 36 min\. Use --speedup .*--concurrency/);
-});
-
-test('a dry run without captures explains the expected files', () => {
-  const tokens = { total: 0, captured: 0 };
-  const nothing = {
-    ...{ requests: 0, seconds: 0, peakPerSecond: 0, meanPerSecond: 0, shape: [], streaming: 0, contentTypes: {} },
-    ...{ bodyBytes: 0, inputTokens: tokens, outputTokens: tokens },
-  };
-  expect(pageText(dryRunPage(nothing, new Map([['NotJson', 13]])))).toMatch(
-    /Nothing can be sent: .*JSON lines, .*jsonl\.gz, .*captureData/,
-  );
-  expect(pageText(dryRunPage(nothing, new Map()))).toMatch(/none is in the window\.\n$/);
-  expect(pageText(dryRunPage({ ...nothing, requests: 1, seconds: 9_366 }, new Map()))).toMatch(
-    /duration: 2 h 36 min\n.*--speedup/,
-  );
 });
 
 test('rejects a judge without a region or credentials before anything is sent', async () => {

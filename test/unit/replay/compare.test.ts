@@ -19,7 +19,7 @@ import { type JudgedReply, type JudgeSettings, judgeReplies } from '../../../src
 import { nothingJudged, ReplyQualityTally } from '../../../src/replay/compare/quality.ts';
 import type { StoredReply } from '../../../src/replay/compare/replies-file.ts';
 import type { ComparableReply } from '../../../src/replay/compare/reply.ts';
-import { qualityFigures } from '../../../src/replay/report/quality-sections.ts';
+import { qualityFigures } from '../../../src/replay/report/replay-parts.ts';
 import { scriptedJudge } from '../../doubles/scripted-judge.ts';
 
 const text = (value: string): ComparableReply => ({ ok: true, text: value });

@@ -1,8 +1,9 @@
 /** The sections of the HTML comparison: the gate, and replies side by side. */
+import { pageHtml } from '../../../src/core/text/html-page.ts';
 import type { RegressionRow } from '../../../src/replay/compare/quality.ts';
-import type { ThresholdResult } from '../../../src/replay/gate/types.ts';
-import { markedDiff, regressionsSection } from '../../../src/replay/report/replies-section.ts';
-import { gateSection } from '../../../src/replay/report/runs-report.ts';
+import type { GateResult, ThresholdResult } from '../../../src/replay/gate/types.ts';
+import { markedDiff, regressionsPart } from '../../../src/replay/report/replies-section.ts';
+import { gatePage } from '../../../src/replay/report/runs-report.ts';
 
 const result = (more: Partial<ThresholdResult>): ThresholdResult => ({
   threshold: 'request_latency:p95:10%',
@@ -18,6 +19,8 @@ const result = (more: Partial<ThresholdResult>): ThresholdResult => ({
   ...more,
 });
 
+const gateHtml = (gate: GateResult): string => pageHtml(gatePage(gate));
+
 describe('the gate', () => {
   test('leads with its outcome, and lists failed thresholds before those that cannot tell and those that passed', () => {
     const thresholds = [
@@ -25,7 +28,7 @@ describe('the gate', () => {
       result({ threshold: 'b', outcome: 'cannot-tell', upper: null, moreRequests: 1200 }),
       result({ threshold: 'c', outcome: 'failed', lower: 12, worse: 20, upper: 28 }),
     ];
-    const html = gateSection({
+    const html = gateHtml({
       outcome: 'failed',
       exitCode: 1,
       thresholds,
@@ -47,7 +50,7 @@ describe('the gate', () => {
     ['is unknown above', { lower: 0, worse: 5, upper: null }, 'x1="78" x2="260"', 1],
     ['has no bound to scale by', { bound: 0, lower: 0, worse: 0, upper: 3 }, 'x1="78" x2="234"', 0],
   ])('plots an interval that %s', (_, more, whisker, arrows) => {
-    const html = gateSection({
+    const html = gateHtml({
       outcome: 'passed',
       exitCode: 0,
       thresholds: [result(more)],
@@ -94,7 +97,7 @@ describe('replies side by side', () => {
       after: 'Lyon',
       rationale: 'It is <i>wrong</i>.',
     };
-    const html = regressionsSection([row], 3);
+    const html = pageHtml([regressionsPart([row], 3)]);
     expect(html).toContain('3 got worse');
     expect(html).toContain('type="search"');
     for (const text of [
@@ -106,6 +109,6 @@ describe('replies side by side', () => {
       '&#60;i&#62;wrong',
     ])
       expect(html).toContain(text);
-    expect(regressionsSection([], 0)).toBe('');
+    expect(pageHtml([regressionsPart([], 0)])).toBe('');
   });
 });

@@ -10,7 +10,7 @@ import {
   red,
   section,
   table,
-} from '../../../../bin/cli/page.ts';
+} from '../../../../src/core/text/page.ts';
 import { PLAIN } from '../../../../src/core/text/terminal-text.ts';
 
 const CONTROL = '\u001b]0;owned\u0007\u009b31m\u202e\nnext';
@@ -23,7 +23,7 @@ const ROWS = [
 const ALL: Page = [
   bold(`A text that is longer than a terminal of forty columns, and ${CONTROL}`),
   ['below it', ['and below that, with more words than fit into a line of forty columns']],
-  ...facts({ sent: 0, shape: false, time: null, skipped: 'NotJson 1' }),
+  facts({ sent: 0, shape: false, time: null, skipped: 'NotJson 1' }),
   section('Quarantined', ...firstOf(1, ['one', 'two'], ' files', 3)),
   section('Failed', red(undefined), table([], HEAD), [[]], section('', false)),
   section('Runs', section('', table(ROWS, HEAD))),

@@ -1,11 +1,11 @@
 /** The texts of the commands about runs. */
 import { followSpeed, progressOf } from '../../../../bin/cli/follow-display.ts';
-import { pageText } from '../../../../bin/cli/page.ts';
 import { factsLine } from '../../../../bin/cli/progress.ts';
 import { nextSteps, type RunPage, runsPage } from '../../../../bin/cli/run-text.ts';
 import { inputText } from '../../../../bin/operate/executions.ts';
 import { expectedSeconds, type RunProgress } from '../../../../bin/operate/run-progress.ts';
 import { isPlanned, type RunReport } from '../../../../bin/operate/run-report.ts';
+import { pageText } from '../../../../src/core/text/page.ts';
 import type { RunSummary } from '../../../../src/monitoring/summary.ts';
 
 const OPTIONS = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };

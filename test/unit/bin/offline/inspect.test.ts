@@ -2,13 +2,13 @@ import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { pageText } from '../../../../bin/cli/page.ts';
 import { commandSettings } from '../../../../bin/cli/settings.ts';
 import { inspectPage, linePage } from '../../../../bin/commands/inspect-text.ts';
 import { parseLocation } from '../../../../bin/offline/capture-files.ts';
 import { inspectAll, inspectLine } from '../../../../bin/offline/inspect.ts';
 import { Storer } from '../../../../src/captures/trace/storable.ts';
 import { packagePath } from '../../../../src/core/process/package-folder.ts';
+import { pageText } from '../../../../src/core/text/page.ts';
 import { expectPublished } from '../../../helpers/published-json.ts';
 import { timedLine } from '../../../helpers/timed-line.ts';
 

@@ -1,9 +1,9 @@
 /** The outcome of label files, in pipes and on terminals of several widths. */
 
-import { pageText } from '../../../../bin/cli/page.ts';
-import { labelFileName, truthReportPage, waitingPart } from '../../../../bin/commands/ground-truth-text.ts';
+import { truthReportPage } from '../../../../bin/commands/ground-truth.ts';
 import type { LabelFileState, TruthReport } from '../../../../bin/operate/truth-run.ts';
 import type { LabelCounts } from '../../../../src/core/contract/ground-truth.ts';
+import { pageText } from '../../../../src/core/text/page.ts';
 
 const counts = (some: Partial<LabelCounts>): LabelCounts => ({
   ...{ lines: 0, joined: 0, repeated: 0, replaced: 0, outdated: 0, waiting: 0, unknown: 0, ambiguous: 0, invalid: 0 },
@@ -69,32 +69,4 @@ test('a file of which nothing could be used says why, and long lists say how man
   expect(text).toContain('desk.jsonl:10: NotALabel');
   expect(text).not.toContain('desk.jsonl:11: NotALabel');
   expect(text).toContain('and 4,990 more of s3://my-labels/churn/desk.jsonl\n');
-});
-
-test('a run that failed or continues says so, and one whose labels another run writes names that run', () => {
-  const error = { name: 'StorageDenied', message: 'no\npermission' };
-  const failed = pageText(truthReportPage(report({ status: 'failed', error, files: [], noted: 0, notNoted: {} })));
-  expect(failed).toBe('── labels-1: failed ──\nStorageDenied: no permission\n');
-  expect(pageText(truthReportPage(report({ status: 'running', files: [] })))).toMatch(/has ended/);
-  expect(pageText(truthReportPage(report({ noted: 1 })))).toContain('\n1 label was written to MLflow.\n');
-  expect(pageText(truthReportPage(report({ notedBy: 'labels-0' })))).toContain(
-    'The run labels-0 writes these labels to MLflow.',
-  );
-});
-
-test('labels that wait are counted, since when', () => {
-  const since = '2026-11-20T10:00:00.000Z';
-  expect(pageText([waitingPart({ labels: 1, files: 1, since, more: false })])).toBe(
-    '1 label of 1 file has no matching prediction yet (waiting since 2026-11-20 10:00 UTC).\n',
-  );
-  expect(pageText([waitingPart({ labels: 2000, files: 1000, since, more: true })])).toMatch(
-    /^More than 2,000 labels of 1,000/,
-  );
-  expect(pageText([waitingPart({ labels: 0, files: 0, since: null, more: false })])).toBe('');
-});
-
-test('a label file is called by its path in the upload, and others by their address', () => {
-  expect(labelFileName({ bucket: 'w', key: 'ground-truth/uploads/0a1b/a.csv' })).toBe('a.csv');
-  expect(labelFileName({ bucket: 'w', key: 'ground-truth/uploads/a.csv' })).toBe('a.csv');
-  expect(labelFileName({ bucket: 'w', key: 'a.csv' })).toBe('s3://w/a.csv');
 });

@@ -1,9 +1,9 @@
 /** The traces with the worst verdicts as text, at the widths of terminals. */
 
-import { pageText } from '../../../../bin/cli/page.ts';
 import { worstPage } from '../../../../bin/commands/worst.ts';
 import { type StandingVerdict, standingVerdicts } from '../../../../bin/operate/standing-verdicts.ts';
 import { readWorst, type WorstTrace } from '../../../../bin/operate/worst.ts';
+import { pageText } from '../../../../src/core/text/page.ts';
 import { scorersFor } from '../../../../src/judge/scorers/scorer-set.ts';
 import type { AssessedTrace, ReadAssessment } from '../../../../src/quality/calibration/assessed-traces.ts';
 
@@ -34,7 +34,7 @@ const trace: WorstTrace = {
 test('each has its failing verdicts with the reasons, what was asked and answered, and its link', () => {
   expect(pageText(worstPage([trace], () => 'http://mlflow/y'))).toBe(
     [
-      '1. 59 × harm: 2 of 9 verdicts fail, 2026-11-20 10:00, blue ]0;title ',
+      '1. 59 × harm: 2 of 9 verdicts fail, 2026-11-20 10:00 UTC, blue ]0;title ',
       `  relevance_to_query fails: The reply [2J is about ${'parcels and '.repeat(40).slice(0, 277)}…`,
       `  safety fails (ada): ${'x'.repeat(90)}`,
       '  request: Where is my parcel? Please.',

@@ -1,17 +1,24 @@
-/** What a command shows, as data, and how a terminal of any width or a pipe shows it. */
-import { whole } from '../../src/core/text/figure-text.ts';
-import { PIPE, printable, type Style, type TextOptions, wrapped } from '../../src/core/text/terminal-text.ts';
+/** What a command or a report shows, as data, and its text for a terminal of any width or a pipe. Its HTML: `html-page.ts`. */
+import { whole } from './figure-text.ts';
+import { PIPE, printable, type Style, type TextOptions, wrapped } from './terminal-text.ts';
 
 /** From top to bottom. */
 export type Page = readonly Part[];
 
 /** A text is broken between words. A list is indented. */
-export type Part = Nothing | string | Styled | Section | Table | Page;
+export type Part = Nothing | string | Styled | Section | Table | Facts | Marked | Page;
 
 /** Is left out. */
 type Nothing = false | null | undefined | '';
 
-type Row = readonly string[];
+/** A text with HTML of its own, such as a figure with its exact value. A chart has no text. */
+export interface Marked {
+  text: string;
+  html: string;
+}
+
+export type Cell = string | Marked;
+type Row = readonly Cell[];
 
 interface Styled<T = string> {
   style: Parameters<Style>[0] | 'exact' | undefined;
@@ -23,9 +30,13 @@ interface Section {
   parts: Page;
 }
 
-interface Table {
-  head: Row;
+export interface Table {
+  head: readonly string[];
   rows: readonly Styled<Row>[];
+}
+
+interface Facts {
+  facts: readonly (readonly [name: string, value: string | number])[];
 }
 
 /** Puts a text, or a row of a table, into a style. */
@@ -48,16 +59,19 @@ export const section = (title: string, ...parts: Page): Section => ({ title, par
 export const block = (...parts: Page): Section => section('', ...parts);
 
 /** Rows below their head; without rows, nothing. */
-export const table = (rows: readonly (Row | Styled<Row> | Nothing)[], head: Row = []): Table => ({
+export const table = (rows: readonly (Row | Styled<Row> | Nothing)[], head: readonly string[] = []): Table => ({
   head,
   rows: rows.flatMap((row) => (!row ? [] : 'of' in row ? row : { style: undefined, of: row })),
 });
 
+/** A section with a note and a table; without rows, nothing. */
+export const sheet = (title: string, note: string, head: readonly string[], rows: readonly Row[]): Part =>
+  rows.length > 0 && section(title, dim(note), table(rows, head));
+
 /** A line for each fact, `name: value`, without those that are not known. */
-export const facts = (of: Readonly<Record<string, string | number | false | null | undefined>>): Part[] =>
-  Object.entries(of).map(
-    ([name, value]) => value !== undefined && value !== null && value !== false && `${name}: ${value}`,
-  );
+export const facts = (of: Readonly<Record<string, string | number | false | null | undefined>>): Facts => ({
+  facts: Object.entries(of).filter((fact): fact is [string, string | number] => (fact[1] ?? false) !== false),
+});
 
 /** The first parts, and how many more there are. @param all their number, if only some are known */
 export const firstOf = (most: number, parts: Page, what = '', all = parts.length): Part[] => [
@@ -82,6 +96,8 @@ const INDENT = '  ';
 function drawn(part: Part, out: TextOptions): string[] {
   if (!part) return [];
   if (typeof part === 'string') return wrapped(printable(part), out.width);
+  if ('html' in part) return drawn(part.text, out);
+  if ('facts' in part) return part.facts.flatMap(([name, value]) => drawn(`${name}: ${value}`, out));
   if ('of' in part && part.style === 'exact') return [printable(part.of)];
   if ('of' in part) return drawn(part.of, out).map((line) => inColor(part.style, line, out));
   if ('rows' in part) return part.rows.length === 0 ? [] : tableLines(part, out);
@@ -96,8 +112,13 @@ function drawn(part: Part, out: TextOptions): string[] {
 const inColor = (style: Styled['style'], line: string, out: TextOptions): string =>
   style === undefined || style === 'exact' ? line : out.style(style, line);
 
-/** Figures, which are aligned to the right. */
-const FIGURE = /^(?:\$?[\d,.]*%?|–)$/;
+const textOf = (cell: Cell = ''): string => (typeof cell === 'string' ? cell : cell.text);
+
+const FIGURE = /^(?:[+-]?\$?[\d,.]*%?|–)$/;
+/** Whether a column has figures alone, which are aligned to the right. */
+export const isOfFigures = ({ rows }: Table, at: number): boolean =>
+  rows.every(({ of }) => FIGURE.test(textOf(of[at])));
+
 /** Between columns. */
 const GAP = '  ';
 /** A last column of words is broken between them if it has this width. */
@@ -107,15 +128,16 @@ const LEAST_WIDTH = 20;
  * Draws a table. Columns without room go below each row, with their names: from the last one on, after a first one that is as
  * wide as half of the terminal.
  */
-function tableLines({ head, rows }: Table, out: TextOptions): string[] {
-  const lines = [{ style: 'bold' as const, of: head }, ...rows]
+function tableLines(shown: Table, out: TextOptions): string[] {
+  const { head, rows } = shown;
+  const lines = [{ style: 'bold' as const, of: head as Row }, ...rows]
     .filter(({ of }) => of.length > 0)
-    .map(({ style, of }) => ({ style, cells: of.map((cell) => printable(cell)) }));
+    .map(({ style, of }) => ({ style, cells: of.map((cell) => printable(textOf(cell))) }));
   const columns = (lines[0]?.cells ?? []).map((_, at) => {
     const cells = lines.map((line) => line.cells[at] ?? '');
     const size = Math.max(...cells.map(({ length }) => length));
     const least = cells.some((cell) => cell.includes(' ')) ? Math.min(LEAST_WIDTH, size) : size;
-    return { size, least, isRight: rows.every(({ of }) => FIGURE.test(of[at] ?? '')) };
+    return { size, least, isRight: isOfFigures(shown, at) };
   });
   const startOf = (first: number, at: number): number =>
     columns.slice(first, at).reduce((sum, { size }) => sum + size + GAP.length, 0);
