@@ -1,6 +1,6 @@
 /** The command `calibrate`, and scikit-learn's figures for what it reports. */
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -57,25 +57,20 @@ export class Calibration {
     return this.#reference.ask<Reference[]>(cases);
   }
 
-  /** Runs the command and returns the report that it wrote. */
+  /** Runs the command and returns the report that it prints. */
   async calibrate(
     args: string[],
     env: Record<string, string>,
     cwd = packagePath(),
   ): Promise<{ report: CalibrationReport; stdout: string; stderr: string }> {
-    const json = join(this.folder, 'report.json');
     const script = packagePath('bin', 'inference-monitor.ts');
     // Ignores the .env of the person who runs the tests.
     const clean = { PATH: process.env.PATH ?? '', DOTENV_CONFIG_PATH: join(this.folder, 'none'), ...env };
-    const { stdout, stderr } = await run(process.execPath, [script, 'calibrate', ...args, '--json', json], {
+    const { stdout, stderr } = await run(process.execPath, [script, 'calibrate', ...args, '--json'], {
       env: clean,
       cwd,
     });
-    return {
-      report: (await expectPublished('calibrate', readFileSync(json, 'utf8'))) as CalibrationReport,
-      stdout,
-      stderr,
-    };
+    return { report: (await expectPublished('calibrate', stdout)) as CalibrationReport, stdout, stderr };
   }
 
   /** Compares every scorer's figures with scikit-learn's. */

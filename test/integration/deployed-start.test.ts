@@ -116,7 +116,7 @@ describe('npm start', () => {
     const doctor = command('../bin/inference-monitor.ts', ['doctor'], variables);
     const calibrate = command(
       '../bin/inference-monitor.ts',
-      ['calibrate', '--anchors', '--scorer', 'safety', '--json', '-'],
+      ['calibrate', '--anchors', '--scorer', 'safety', '--json'],
       variables,
     );
     expect(await doctor.code).toBe(0);

@@ -7,7 +7,7 @@ import { cohensKappa } from '../../src/core/statistics/agreement.ts';
 import type { ScorerValues } from '../../src/core/values/scorer-values.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import type { ScorerReport } from '../../src/quality/calibration/report.ts';
-import { type CalibrationReport, calibrationReport } from '../../src/quality/calibration/report.ts';
+import { calibrationReport } from '../../src/quality/calibration/report.ts';
 import type { LabeledVerdict } from '../../src/quality/calibration/types.ts';
 import { pseudoRandom } from '../doubles/faulty-judge/behavior.ts';
 import { type StandInJudge, startStandInJudge } from '../doubles/faulty-judge/server.ts';
@@ -109,16 +109,17 @@ describe('asking the judge', () => {
 
   test('detects drift of a changed judge on the anchor set, and none of the same judge', async () => {
     const baseline = join(calibration.folder, 'baseline.json');
-    const first = await calibration.calibrate(['--anchors', '--save-baseline', baseline], env);
+    const first = await calibration.calibrate(['--anchors'], env);
+    writeFileSync(baseline, first.stdout);
     expect(first.report.overall.n).toBe(80);
     const second = await calibration.calibrate(['--anchors', '--baseline', baseline], env);
     expect(second.report.drift).toMatchObject({ verdict: 'none', items: 80, changed: [] });
-    const kept = JSON.parse(readFileSync(baseline, 'utf8')) as CalibrationReport;
+    const kept = first.report;
     const opposite = kept.pairs.map((pair) => ({ ...pair, verdict: pair.label }));
     writeFileSync(baseline, JSON.stringify({ ...kept, pairs: opposite }));
     await expect(calibration.calibrate(['--anchors', '--baseline', baseline], env)).rejects.toMatchObject({
       code: 1,
-      stdout: expect.stringContaining('The judge has drifted'),
+      stdout: expect.stringContaining('"verdict": "drifted"'),
     });
   });
 

@@ -17,19 +17,12 @@ const baselineSchema = z.object({
 });
 type Baseline = z.infer<typeof baselineSchema>;
 
-/** Returns the part of a report that a later one is compared with. */
-export const baselineOf = ({ generatedAt, judges, pairs }: Baseline): Baseline => ({
-  generatedAt,
-  judges,
-  pairs: pairs.map(({ id, scorer, label, verdict }) => ({ id, scorer, label, verdict })),
-});
-
 /** @throws PermanentError `InvalidBaseline` */
 export function parseBaseline(text: string, file: string): Baseline {
   try {
     return baselineSchema.parse(JSON.parse(text));
   } catch (error) {
-    const expected = 'a file written by --save-baseline or --json';
+    const expected = 'what calibrate --json printed';
     const facts = { got: (error as Error).message, expected, where: file };
     throw new PermanentError('InvalidBaseline', 'The baseline is invalid', facts, error);
   }
