@@ -1,8 +1,7 @@
 /** Tests of a gateway that answers 200 and stores nothing, or not everything. */
-import { createMlflowClient, type MlflowClient } from '../../../src/mlflow/client.ts';
 import type { SeenRequest } from '../../doubles/misbehaving-server.ts';
-import { type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
 import { chatTrace, verdict } from '../../helpers/mlflow-traces.ts';
+import { useScriptedMlflow } from '../../helpers/use-scripted-mlflow.ts';
 
 const POST = '/api/3.0/mlflow/traces';
 const OTLP = '/v1/traces';
@@ -23,25 +22,15 @@ const REPLIES = {
   },
 };
 
-let server: ScriptedMlflow;
-let client: MlflowClient;
-
-async function start(version: string): Promise<void> {
-  server = await startScriptedMlflow({ version });
-  client = createMlflowClient({ trackingUri: server.url, retry: { baseMs: 1, capMs: 2, attempts: 4 } });
-}
-afterEach(async () => {
-  client.close();
-  await server.stop();
-});
+const mlflow = useScriptedMlflow({ retry: { baseMs: 1, capMs: 2, attempts: 4 } });
 
 const records = Array.from({ length: 6 }, (_, n) => chatTrace('7', `record ${n}`));
 const ids = records.map(({ traceId }) => traceId).sort();
 const verdicts = new Map(ids.map((id) => [id, [verdict(id, 'safety')]]));
 
 function write(isJudged: boolean) {
-  server.expect(ids);
-  return client.writeTraces(experiment, records, isJudged ? verdicts : undefined);
+  mlflow.server.expect(ids);
+  return mlflow.client.writeTraces(experiment, records, isJudged ? verdicts : undefined);
 }
 
 /** The gateway's own reply to the n-th request of a path. */
@@ -52,9 +41,9 @@ function gateway(
   forwards = false,
 ) {
   let n = 0;
-  server.fault((request: SeenRequest) => {
+  mlflow.server.fault((request: SeenRequest) => {
     if (request.path !== path || request.body.length === 0 || !isLost(n++)) return undefined;
-    if (forwards) server.take(request);
+    if (forwards) mlflow.server.take(request);
     const body = reply.body === ECHO ? request.body : reply.body;
     return { kind: 'reply', ...reply, body };
   });
@@ -67,7 +56,7 @@ describe.each([
   ['spans of 3.17.2', '3.17.2', OTLP, true],
   ['spans of 3.17.2 without verdicts', '3.17.2', OTLP, false],
 ])('%s', (_name, version, path, isJudged) => {
-  beforeEach(() => start(version));
+  beforeEach(() => mlflow.start(version));
 
   describe.each(Object.entries(REPLIES))('are answered with %s', (_reply, reply) => {
     test('and dropped: the writing fails by name', async () => {
@@ -81,13 +70,13 @@ describe.each([
     test('and dropped once: they are written again', async () => {
       gateway(path, reply, (n) => n === 0);
       expect((await write(isJudged)).written.sort()).toEqual(ids);
-      expect([...server.stored.keys()].sort()).toEqual(ids);
+      expect([...mlflow.server.stored.keys()].sort()).toEqual(ids);
     });
 
     test('and stored: they are found', async () => {
       gateway(path, reply, () => true, true);
       expect((await write(isJudged)).written.sort()).toEqual(ids);
-      expect(server.to(path).filter(({ body }) => body.length > 0).length).toBeLessThanOrEqual(ids.length);
+      expect(mlflow.server.to(path).filter(({ body }) => body.length > 0).length).toBeLessThanOrEqual(ids.length);
     });
   });
 });
@@ -101,20 +90,20 @@ describe.each(Object.entries(REPLIES))('verdicts of a trace that exists are answ
     assessments: [],
     info: { experimentId: '7', tagKeys: [] },
   };
-  beforeEach(() => start('3.17.2'));
+  beforeEach(() => mlflow.start('3.17.2'));
 
   test('and dropped: the writing fails by name', async () => {
-    server.taken.set(id, 1);
+    mlflow.server.taken.set(id, 1);
     gateway(`${POST}/${id}/assessments`, reply, () => true);
-    await expect(client.writeAssessments(trace, [verdict(id, 'safety')])).rejects.toMatchObject({
+    await expect(mlflow.client.writeAssessments(trace, [verdict(id, 'safety')])).rejects.toMatchObject({
       name: 'MlflowNotStored',
     });
   });
 
   test('and dropped once: they are written again', async () => {
-    server.taken.set(id, 1);
+    mlflow.server.taken.set(id, 1);
     gateway(`${POST}/${id}/assessments`, reply, (n) => n === 0);
-    expect((await client.writeAssessments(trace, [verdict(id, 'safety')])).written).toHaveLength(1);
-    expect(server.to(`${POST}/${id}/assessments`)).toHaveLength(2);
+    expect((await mlflow.client.writeAssessments(trace, [verdict(id, 'safety')])).written).toHaveLength(1);
+    expect(mlflow.server.to(`${POST}/${id}/assessments`)).toHaveLength(2);
   });
 });

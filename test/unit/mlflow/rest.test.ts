@@ -1,32 +1,17 @@
 /** Tests of single calls: retries, timeouts, connections, credentials, and named errors. */
 import { freePort } from '../../../local/machine/free-port.ts';
 import { drainThrottles } from '../../../src/core/process/throttles.ts';
-import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from '../../../src/mlflow/client.ts';
-import { type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
 import { MANAGED_ARNS, MANAGED_CREDENTIALS } from '../../helpers/mlflow-managed.ts';
+import { useScriptedMlflow } from '../../helpers/use-scripted-mlflow.ts';
 
 const FAST = { baseMs: 5, capMs: 20 };
-let server: ScriptedMlflow;
-let clients: MlflowClient[];
-
-beforeEach(async () => {
-  server = await startScriptedMlflow();
-  clients = [];
-});
-afterEach(async () => {
-  for (const client of clients) client.close();
-  await server.stop();
-});
-
-function connect(options: Partial<MlflowClientOptions> = {}): MlflowClient {
-  const client = createMlflowClient({ trackingUri: server.url, retry: FAST, ...options });
-  clients.push(client);
-  return client;
-}
+const mlflow = useScriptedMlflow({ retry: FAST });
+const { connect } = mlflow;
+beforeEach(() => mlflow.start());
 
 /** Answers the first requests with this behavior, and later ones normally. */
 const first = (...statuses: number[]) =>
-  server.fault((_request, ordinal) => {
+  mlflow.server.fault((_request, ordinal) => {
     const status = statuses[ordinal];
     return status === undefined ? undefined : { kind: 'reply', status };
   });
@@ -44,23 +29,23 @@ describe('retries transient failures', () => {
   test.each([500, 502, 503, 504, 408, 429])('%i', async (status) => {
     first(status, status);
     await expect(connect().getExperiment('7')).resolves.toMatchObject({ id: '7' });
-    expect(server.requests).toHaveLength(3);
+    expect(mlflow.server.requests).toHaveLength(3);
   });
 
   test.each(['<html>We are back soon</html>', '{"hello":"world"}', ''])('status 200 with %j', async (body) => {
-    server.fault((_request, ordinal) => (ordinal < 2 ? { kind: 'reply', status: 200, body } : undefined));
+    mlflow.server.fault((_request, ordinal) => (ordinal < 2 ? { kind: 'reply', status: 200, body } : undefined));
     expect(await connect().getTraces('7', ['tr-1'])).toEqual(new Map());
-    server.fault(() => ({ kind: 'reply', status: 200, body }));
+    mlflow.server.fault(() => ({ kind: 'reply', status: 200, body }));
     await expect(connect().getExperiment('7')).rejects.toMatchObject({ name: 'MlflowUnavailable' });
   });
 
   test('a broken connection', async () => {
-    server.fault((_request, ordinal) => (ordinal < 2 ? { kind: 'cut' } : undefined));
+    mlflow.server.fault((_request, ordinal) => (ordinal < 2 ? { kind: 'cut' } : undefined));
     await expect(connect().getExperiment('7')).resolves.toMatchObject({ id: '7' });
   });
 
   test('but knows that a request may have had an effect if the connection broke after it', async () => {
-    server.fault(() => ({ kind: 'cut' }));
+    mlflow.server.fault(() => ({ kind: 'cut' }));
     await expect(connect({ retry: { ...FAST, attempts: 1 } }).getExperiment('7')).rejects.toMatchObject({
       name: 'MlflowUnavailable',
       outcome: 'unknown',
@@ -68,17 +53,17 @@ describe('retries transient failures', () => {
   });
 
   test('a body that never ends', async () => {
-    server.fault((_request, ordinal) => (ordinal < 1 ? { kind: 'slowBody' } : undefined));
+    mlflow.server.fault((_request, ordinal) => (ordinal < 1 ? { kind: 'slowBody' } : undefined));
     await expect(connect({ timeoutMs: 150 }).getExperiment('7')).resolves.toMatchObject({ id: '7' });
   });
 
   test('as often as the policy allows', async () => {
-    server.fault(() => ({ kind: 'reply', status: 502, body: 'bad gateway' }));
+    mlflow.server.fault(() => ({ kind: 'reply', status: 502, body: 'bad gateway' }));
     await expect(connect({ retry: { ...FAST, attempts: 4 } }).getExperiment('7')).rejects.toMatchObject({
       name: 'MlflowUnavailable',
       message: expect.stringContaining('HTTP 502'),
     });
-    expect(server.requests).toHaveLength(4);
+    expect(mlflow.server.requests).toHaveLength(4);
   });
 
   test('a server that is unreachable', async () => {
@@ -93,7 +78,7 @@ describe('retries transient failures', () => {
 
 describe('Retry-After', () => {
   const throttle = (after: string) =>
-    server.fault((_request, ordinal) =>
+    mlflow.server.fault((_request, ordinal) =>
       ordinal === 0 ? { kind: 'reply', status: 429, headers: { 'retry-after': after } } : undefined,
     );
 
@@ -118,13 +103,13 @@ describe('Retry-After', () => {
       name: 'MlflowThrottled',
       retryAfterMs: 120_000,
     });
-    expect(server.requests).toHaveLength(1);
+    expect(mlflow.server.requests).toHaveLength(1);
   });
 });
 
 test('the breaker is told of each reply, except that of a server that fails', async () => {
   const statuses = [429, 503, 429, 200];
-  server.fault((_request, ordinal) =>
+  mlflow.server.fault((_request, ordinal) =>
     statuses[ordinal] === 200 ? undefined : { kind: 'reply', status: statuses[ordinal] ?? 500 },
   );
   const report = jest.fn(async () => {});
@@ -135,7 +120,7 @@ test('the breaker is told of each reply, except that of a server that fails', as
 
 describe('does not retry permanent failures', () => {
   const refuse = (status: number, body: string, headers = {}) =>
-    server.fault(() => ({ kind: 'reply', status, body, headers }));
+    mlflow.server.fault(() => ({ kind: 'reply', status, body, headers }));
 
   test.each([401, 403])('%i is denied access, with a hint about what to check', async (status) => {
     refuse(status, 'no');
@@ -143,7 +128,7 @@ describe('does not retry permanent failures', () => {
       name: 'MlflowAccessDenied',
       message: expect.stringContaining('MLFLOW_SECRET_ARN'),
     });
-    expect(server.requests).toHaveLength(1);
+    expect(mlflow.server.requests).toHaveLength(1);
   });
 
   test('400', async () => {
@@ -153,7 +138,7 @@ describe('does not retry permanent failures', () => {
       errorCode: 'INVALID_PARAMETER_VALUE',
       message: expect.stringContaining('HTTP 400, INVALID_PARAMETER_VALUE'),
     });
-    expect(server.requests).toHaveLength(1);
+    expect(mlflow.server.requests).toHaveLength(1);
   });
 
   test('a redirect', async () => {
@@ -162,7 +147,7 @@ describe('does not retry permanent failures', () => {
       name: 'MlflowBadReply',
       message: expect.stringContaining('https://login.example.com'),
     });
-    expect(server.requests).toHaveLength(1);
+    expect(mlflow.server.requests).toHaveLength(1);
     refuse(302, '');
     await expect(connect().getExperiment('7')).rejects.toMatchObject({ name: 'MlflowBadReply' });
   });
@@ -172,45 +157,45 @@ describe('connections', () => {
   test('are kept alive', async () => {
     const client = connect();
     for (let n = 0; n < 20; n += 1) await client.getExperiment('7');
-    expect(server.connections()).toBe(1);
+    expect(mlflow.server.connections()).toBe(1);
   });
 
   test('are opened again after the server has closed them', async () => {
     const client = connect();
     await client.getExperiment('7');
-    server.fault((request) => {
-      const answer = server.take(request);
+    mlflow.server.fault((request) => {
+      const answer = mlflow.server.take(request);
       return answer.kind === 'reply' ? { ...answer, headers: { connection: 'close' } } : answer;
     });
     await client.getExperiment('7');
     await client.getExperiment('7');
-    expect(server.connections()).toBe(2);
+    expect(mlflow.server.connections()).toBe(2);
   });
 });
 
 describe('the address', () => {
   test('can contain a path', async () => {
-    await connect({ trackingUri: `${server.url}/team/` }).getExperiment('7');
-    expect(server.requests[0]?.path).toBe('/team/api/2.0/mlflow/experiments/get?experiment_id=7');
+    await connect({ trackingUri: `${mlflow.server.url}/team/` }).getExperiment('7');
+    expect(mlflow.server.requests[0]?.path).toBe('/team/api/2.0/mlflow/experiments/get?experiment_id=7');
   });
 
   test('encodes spaces in a query as %20', async () => {
     await connect().resolveExperiment('a b+c');
-    expect(server.requests.at(-2)?.path).toMatch(/\?experiment_name=a%20b%2Bc$/);
+    expect(mlflow.server.requests.at(-2)?.path).toMatch(/\?experiment_name=a%20b%2Bc$/);
   });
 });
 
 describe('credentials', () => {
   test('sends the secret of a URL', async () => {
     await connect({ secret: { token: 't' } }).getExperiment('7');
-    expect(server.requests[0]?.headers.authorization).toBe('Bearer t');
+    expect(mlflow.server.requests[0]?.headers.authorization).toBe('Bearer t');
   });
 
   const managed = (retry = FAST) => {
     const asked: boolean[] = [];
     const client = connect({
       trackingUri: MANAGED_ARNS.server,
-      customEndpoint: server.url,
+      customEndpoint: mlflow.server.url,
       retry,
       credentials: async (options) => {
         asked.push(options?.forceRefresh === true);
@@ -227,14 +212,14 @@ describe('credentials', () => {
   } as const;
 
   test('are refreshed after they have expired', async () => {
-    server.fault((_request, ordinal) => (ordinal === 0 ? expired : undefined));
+    mlflow.server.fault((_request, ordinal) => (ordinal === 0 ? expired : undefined));
     const { client, asked } = managed();
     for (let n = 0; n < 2; n += 1) await client.getExperiment('7');
     expect(asked).toEqual([false, true, false]);
   });
 
   test('cause a retryable error if they stay expired', async () => {
-    server.fault(() => expired);
+    mlflow.server.fault(() => expired);
     const { client } = managed({ ...FAST, attempts: 2 } as typeof FAST);
     await expect(client.getExperiment('7')).rejects.toMatchObject({ name: 'CredentialsExpired' });
   });
@@ -245,7 +230,7 @@ describe('the capabilities of the server', () => {
     const client = connect();
     await Promise.all([client.capabilities(), client.capabilities()]);
     await client.capabilities();
-    expect(server.to('/version')).toHaveLength(1);
+    expect(mlflow.server.to('/version')).toHaveLength(1);
   });
 
   test('are requested again after a failure', async () => {
@@ -259,7 +244,7 @@ describe('the capabilities of the server', () => {
     ['404', { kind: 'reply', status: 404 } as const],
     ['a page', { kind: 'reply', status: 200, body: '<html></html>' } as const],
   ])('are those of the oldest version for a reply with %s', async (_name, answer) => {
-    server.fault(() => answer);
+    mlflow.server.fault(() => answer);
     await expect(connect().capabilities()).resolves.toMatchObject({ version: undefined, otlp: false });
   });
 });
@@ -273,7 +258,7 @@ describe('experiments', () => {
 
   test('finds an experiment that another client creates at the same time', async () => {
     let reads = 0;
-    server.fault(({ path }) => {
+    mlflow.server.fault(({ path }) => {
       if (path.includes('get-by-name')) return reads++ === 0 ? missing : reply(200, experiment('active'));
       if (path.endsWith('/search')) return reply(200, {});
       return reply(400, { error_code: 'RESOURCE_ALREADY_EXISTS', message: 'taken' });
@@ -283,7 +268,7 @@ describe('experiments', () => {
 
   test('two runs that note their stack at the same moment both succeed', async () => {
     let tags: object[] = [];
-    server.fault(({ path }) => {
+    mlflow.server.fault(({ path }) => {
       const found = { ...experiment('active').experiment, tags };
       // The other one has tagged the experiment since it was read.
       if (path.endsWith('/search')) return reply(200, { experiments: [{ ...found, tags: [] }] });
@@ -306,7 +291,7 @@ describe('experiments', () => {
   });
 
   test('reports a deleted experiment, and how to restore it', async () => {
-    server.fault(() => reply(200, experiment('deleted')));
+    mlflow.server.fault(() => reply(200, experiment('deleted')));
     for (const call of [() => connect().resolveExperiment('e'), () => connect().getExperiment('7')]) {
       await expect(call()).rejects.toMatchObject({
         name: 'MlflowExperimentDeleted',
@@ -316,7 +301,7 @@ describe('experiments', () => {
   });
 
   test('reports a missing experiment', async () => {
-    server.fault(() => missing);
+    mlflow.server.fault(() => missing);
     await expect(connect().getExperiment('8')).rejects.toMatchObject({ name: 'MlflowExperimentMissing' });
   });
 });

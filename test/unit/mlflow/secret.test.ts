@@ -1,9 +1,8 @@
 /** Tests of MLflow secrets and the headers made from them. */
 import { secretAuthorizer } from '../../../src/mlflow/auth.ts';
-import { createMlflowClient } from '../../../src/mlflow/client.ts';
 import { parseMlflowSecret } from '../../../src/mlflow/connect.ts';
-import { startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
 import { chatTrace } from '../../helpers/mlflow-traces.ts';
+import { useScriptedMlflow } from '../../helpers/use-scripted-mlflow.ts';
 
 const where = 'arn:aws:secretsmanager:eu-central-1:123456789012:secret:mlflow';
 
@@ -64,15 +63,18 @@ describe('the header', () => {
 });
 
 describe('a secret that is rotated under load', () => {
+  const mlflow = useScriptedMlflow({ retry: { baseMs: 2, capMs: 5 } });
+
   test('every trace is written once, and the secret is loaded once more', async () => {
-    const server = await startScriptedMlflow();
+    await mlflow.start();
+    const { server } = mlflow;
     let token = 'old';
     let loads = 0;
     const secret = async () => {
       loads += 1;
       return { token };
     };
-    const client = createMlflowClient({ trackingUri: server.url, retry: { baseMs: 2, capMs: 5 }, secret });
+    const client = mlflow.connect({ secret });
     const batches = Array.from({ length: 40 }, (_, batch) =>
       Array.from({ length: 3 }, (_, n) => chatTrace('7', `${batch}, ${n}`)),
     );
@@ -86,21 +88,16 @@ describe('a secret that is rotated under load', () => {
       refused += 1;
       return { kind: 'reply', status: 401, body: 'no' };
     });
-    try {
-      const written = await Promise.all(
-        batches.map((batch) =>
-          client.writeTraces({ id: '7', name: 'e', artifactLocation: 'mlflow-artifacts:/7' }, batch),
-        ),
-      );
-      expect(written.flatMap((result) => result.written).sort()).toEqual([...ids].sort());
-      expect(written.flatMap((result) => result.refused)).toEqual([]);
-      expect([...server.taken.values()].every((times) => times === 1)).toBe(true);
-      // Concurrent requests were refused together, and one of them loaded the secret for all.
-      expect(refused).toBeGreaterThan(1);
-      expect(loads).toBe(2);
-    } finally {
-      client.close();
-      await server.stop();
-    }
+    const written = await Promise.all(
+      batches.map((batch) =>
+        client.writeTraces({ id: '7', name: 'e', artifactLocation: 'mlflow-artifacts:/7' }, batch),
+      ),
+    );
+    expect(written.flatMap((result) => result.written).sort()).toEqual([...ids].sort());
+    expect(written.flatMap((result) => result.refused)).toEqual([]);
+    expect([...mlflow.server.taken.values()].every((times) => times === 1)).toBe(true);
+    // Concurrent requests were refused together, and one of them loaded the secret for all.
+    expect(refused).toBeGreaterThan(1);
+    expect(loads).toBe(2);
   });
 });

@@ -2,11 +2,10 @@
 import type { S3Client } from '@aws-sdk/client-s3';
 import { RUN_TAG } from '../../../src/captures/trace/ids.ts';
 import type { TraceRecord } from '../../../src/captures/trace/types.ts';
-import { createMlflowClient, type MlflowClient } from '../../../src/mlflow/client.ts';
 import type { NewAssessment } from '../../../src/mlflow/types.ts';
 import type { SeenRequest } from '../../doubles/misbehaving-server.ts';
-import { type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
 import { chatTrace, verdict } from '../../helpers/mlflow-traces.ts';
+import { useScriptedMlflow } from '../../helpers/use-scripted-mlflow.ts';
 
 const OTLP = '/v1/traces';
 const POST = '/api/3.0/mlflow/traces';
@@ -14,17 +13,7 @@ const DELETE = '/api/2.0/mlflow/traces/delete-traces';
 const VERSIONS = ['3.10.1', '3.17.2'];
 const experiment = { id: '7', name: 'e', artifactLocation: 'mlflow-artifacts:/7' };
 
-let server: ScriptedMlflow;
-let client: MlflowClient;
-
-async function start(version: string): Promise<void> {
-  server = await startScriptedMlflow({ version });
-  client = createMlflowClient({ trackingUri: server.url, retry: { baseMs: 2, capMs: 5 }, timeoutMs: 5_000 });
-}
-afterEach(async () => {
-  client.close();
-  await server.stop();
-});
+const mlflow = useScriptedMlflow({ retry: { baseMs: 2, capMs: 5 }, timeoutMs: 5_000 });
 
 const traces = (count: number): TraceRecord[] => Array.from({ length: count }, (_, n) => chatTrace('7', `record ${n}`));
 const idsOf = (records: readonly { traceId: string }[]) => records.map(({ traceId }) => traceId).sort();
@@ -33,22 +22,23 @@ const verdictsOf = ({ traceId }: { traceId: string }): NewAssessment[] =>
 const judged = (records: readonly TraceRecord[]) => new Map(records.map((trace) => [trace.traceId, verdictsOf(trace)]));
 
 function write(records: TraceRecord[], assessmentsOf = judged(records)) {
-  server.expect(idsOf(records));
-  return client.writeTraces(experiment, records, assessmentsOf);
+  mlflow.server.expect(idsOf(records));
+  return mlflow.client.writeTraces(experiment, records, assessmentsOf);
 }
 const isRead = ({ path }: SeenRequest) => /traces\/search/.test(path);
 const posted = (): string[] =>
-  server.to(POST).map(({ body }) => JSON.parse(body.toString()).trace.trace_info.trace_id as string);
-const storedVerdicts = (traceId: string) => server.stored.get(traceId)?.assessments.map(({ assessment_id: id }) => id);
+  mlflow.server.to(POST).map(({ body }) => JSON.parse(body.toString()).trace.trace_info.trace_id as string);
+const storedVerdicts = (traceId: string) =>
+  mlflow.server.stored.get(traceId)?.assessments.map(({ assessment_id: id }) => id);
 const bothVerdicts = (traceId: string) => verdictsOf({ traceId }).map(({ assessmentId }) => assessmentId);
 /** The OTLP requests with spans. One without asks whether the route exists. */
-const spanRequests = () => server.to(OTLP).filter(({ body }) => body.length > 0);
+const spanRequests = () => mlflow.server.to(OTLP).filter(({ body }) => body.length > 0);
 
 /** How far the clock goes with each post. */
 const STEP_MS = 500;
 
 describe.each(VERSIONS)('MLflow %s', (version) => {
-  beforeEach(() => start(version));
+  beforeEach(() => mlflow.start(version));
 
   test('each trace is posted once, with its verdicts', async () => {
     const records = traces(250);
@@ -61,14 +51,14 @@ describe.each(VERSIONS)('MLflow %s', (version) => {
     });
     expect(posted().sort()).toEqual(idsOf(records));
     for (const { traceId } of records) expect(storedVerdicts(traceId)).toEqual(bothVerdicts(traceId));
-    const requests = server.requests.filter(({ path }) => !path.includes('/mlflow-artifacts/'));
+    const requests = mlflow.server.requests.filter(({ path }) => !path.includes('/mlflow-artifacts/'));
     expect(requests.length).toBeLessThanOrEqual(1.2 * records.length);
   });
 
   test('a trace that exists is not posted', async () => {
     const records = traces(5);
     const [first] = idsOf(records);
-    server.taken.set(first ?? '', 1);
+    mlflow.server.taken.set(first ?? '', 1);
     const result = await write(records);
     expect(result).toMatchObject({ alreadyThere: [first], bare: [], refused: [] });
     expect(posted().sort()).toEqual(idsOf(records).slice(1));
@@ -82,11 +72,11 @@ describe.each(VERSIONS)('MLflow %s', (version) => {
       clock.mockImplementation(() => now);
       const readAt = new Map<string, number>();
       const ages: number[] = [];
-      server.expect(idsOf(records));
-      server.fault((request) => {
+      mlflow.server.expect(idsOf(records));
+      mlflow.server.fault((request) => {
         if (isRead(request)) for (const { traceId } of records) readAt.set(traceId, now);
         if (request.path !== POST) return undefined;
-        for (const traceId of server.tracesOf(request)) ages.push(now - (readAt.get(traceId) ?? 0));
+        for (const traceId of mlflow.server.tracesOf(request)) ages.push(now - (readAt.get(traceId) ?? 0));
         now += STEP_MS;
         return ages.length % 7 === 0 ? { kind: 'reply', status: 429 } : undefined;
       });
@@ -94,7 +84,7 @@ describe.each(VERSIONS)('MLflow %s', (version) => {
       expect(ages.length).toBeGreaterThan(records.length);
       // The clock advances while a read and a post are on their way, by the three other posts that may arrive meanwhile.
       expect(Math.max(...ages)).toBeLessThanOrEqual(5_000 + 2 * 3 * STEP_MS);
-      expect(server.requests.filter(isRead).length).toBeGreaterThan(5);
+      expect(mlflow.server.requests.filter(isRead).length).toBeGreaterThan(5);
     } finally {
       clock.mockRestore();
     }
@@ -103,9 +93,9 @@ describe.each(VERSIONS)('MLflow %s', (version) => {
   test.each(['cut', 'reply'] as const)('a post with an unknown outcome (%s) is not sent again', async (kind) => {
     const records = traces(4);
     let times = 0;
-    server.fault((request) => {
+    mlflow.server.fault((request) => {
       if (request.path !== POST || times++ % 2 > 0) return undefined;
-      server.take(request);
+      mlflow.server.take(request);
       return kind === 'cut' ? { kind } : { kind, status: 500 };
     });
     expect((await write(records)).written.sort()).toEqual(idsOf(records));
@@ -115,10 +105,10 @@ describe.each(VERSIONS)('MLflow %s', (version) => {
   test('a trace that another run wrote, while the reply was lost, is left to the caller', async () => {
     const [plain] = traces(1) as [TraceRecord];
     const one = { ...plain, tags: { ...plain.tags, [RUN_TAG]: 'this-run' } };
-    server.fault((request) => {
+    mlflow.server.fault((request) => {
       if (request.path !== POST) return undefined;
-      server.taken.set(one.traceId, 1);
-      server.stored.set(one.traceId, { tags: { [RUN_TAG]: 'other-run' }, assessments: [] });
+      mlflow.server.taken.set(one.traceId, 1);
+      mlflow.server.stored.set(one.traceId, { tags: { [RUN_TAG]: 'other-run' }, assessments: [] });
       return { kind: 'cut' };
     });
     expect(await write([one])).toEqual({ written: [], alreadyThere: [one.traceId], bare: [], refused: [] });
@@ -128,7 +118,7 @@ describe.each(VERSIONS)('MLflow %s', (version) => {
   test.each([400, 500])('a trace whose verdicts are refused with %i is written without them', async (status) => {
     const records = traces(6);
     const odd = records[3]?.traceId ?? '';
-    server.fault(({ path, body }) =>
+    mlflow.server.fault(({ path, body }) =>
       path === POST && body.includes(odd) && body.includes('assessment_id')
         ? { kind: 'reply', status, body: 'no such source' }
         : undefined,
@@ -137,15 +127,15 @@ describe.each(VERSIONS)('MLflow %s', (version) => {
     expect(result).toMatchObject({ alreadyThere: [], bare: [odd], refused: [] });
     expect(result.written.sort()).toEqual(idsOf(records));
     expect(storedVerdicts(odd)).toEqual([]);
-    expect(server.stored.size).toBe(records.length);
+    expect(mlflow.server.stored.size).toBe(records.length);
   });
 
   test('a trace that is refused with and without verdicts is refused once', async () => {
     const records = traces(6);
     const odd = records[3]?.traceId ?? '';
-    server.expect(idsOf(records));
-    server.fault((request) =>
-      (request.path === POST || request.path === OTLP) && server.tracesOf(request).includes(odd)
+    mlflow.server.expect(idsOf(records));
+    mlflow.server.fault((request) =>
+      (request.path === POST || request.path === OTLP) && mlflow.server.tracesOf(request).includes(odd)
         ? { kind: 'reply', status: 400, body: 'no' }
         : undefined,
     );
@@ -166,16 +156,16 @@ describe.each(VERSIONS)('MLflow %s', (version) => {
 });
 
 test('a trace that another run writes while its file is put for longer than 5 s is not posted', async () => {
-  await start('3.10.1');
+  await mlflow.start('3.10.1');
   const clock = jest.spyOn(Date, 'now');
   try {
     let now = 1_800_000_000_000;
     clock.mockImplementation(() => now);
     const [one] = traces(1) as [TraceRecord];
-    server.fault(({ method }) => {
+    mlflow.server.fault(({ method }) => {
       if (method !== 'PUT') return undefined;
       now += 6_000;
-      server.taken.set(one.traceId, 1);
+      mlflow.server.taken.set(one.traceId, 1);
       return undefined;
     });
     expect(await write([one])).toMatchObject({ written: [], alreadyThere: [one.traceId] });
@@ -186,7 +176,7 @@ test('a trace that another run writes while its file is put for longer than 5 s 
 });
 
 test('a trace that another run writes while a post waits for the rate limit of the stack is not posted', async () => {
-  await start('3.10.1');
+  await mlflow.start('3.10.1');
   const clock = jest.spyOn(Date, 'now');
   let now = 1_800_000_000_000;
   const [one] = traces(1) as [TraceRecord];
@@ -194,37 +184,36 @@ test('a trace that another run writes while a post waits for the rate limit of t
   const acquire = async () => {
     taken += 1;
     // After the file of spans was read back, it is that of the post.
-    const last = server.requests.at(-1);
+    const last = mlflow.server.requests.at(-1);
     if (last?.method !== 'GET' || !last.path.includes(one.traceId)) return;
     now += 6_000;
-    server.taken.set(one.traceId, 1);
+    mlflow.server.taken.set(one.traceId, 1);
   };
-  const limited = createMlflowClient({ trackingUri: server.url, limits: { rate: { acquire, give: () => {} } } });
+  const limited = mlflow.connect({ limits: { rate: { acquire, give: () => {} } } });
   try {
     clock.mockImplementation(() => now);
-    server.expect([one.traceId]);
+    mlflow.server.expect([one.traceId]);
     const result = await limited.writeTraces(experiment, [one], judged([one]));
     expect(result).toMatchObject({ written: [], alreadyThere: [one.traceId] });
     expect(posted()).toEqual([]);
     // One more than the requests: the wait of the post that was not made.
-    expect(taken).toBe(server.requests.length + 1);
+    expect(taken).toBe(mlflow.server.requests.length + 1);
   } finally {
     clock.mockRestore();
-    limited.close();
   }
 });
 
 test('files are put into S3 while three other traces are posted, so MLflow does not wait for S3', async () => {
-  server = await startScriptedMlflow({ version: '3.10.1' });
+  await mlflow.start('3.10.1');
   const put: string[] = [];
   const send = async ({ input }: { input: { Key: string } }) => void put.push(input.Key);
-  client = createMlflowClient({ trackingUri: server.url, s3: { send } as unknown as S3Client });
+  const client = mlflow.connect({ s3: { send } as unknown as S3Client });
   const records = traces(12);
-  server.expect(idsOf(records));
+  mlflow.server.expect(idsOf(records));
   let free: () => void = () => {};
   const freed = new Promise<void>((resolve) => (free = resolve));
-  server.fault((request) =>
-    request.path === POST ? { kind: 'after', work: () => freed, next: server.take(request) } : undefined,
+  mlflow.server.fault((request) =>
+    request.path === POST ? { kind: 'after', work: () => freed, next: mlflow.server.take(request) } : undefined,
   );
   const inS3 = { ...experiment, artifactLocation: 's3://bucket/7' };
   const writing = client.writeTraces(inS3, records, judged(records));
@@ -237,85 +226,82 @@ test('files are put into S3 while three other traces are posted, so MLflow does 
 });
 
 test('every request waits once for the rate limit', async () => {
-  await start('3.17.2');
+  await mlflow.start('3.17.2');
   let taken = 0;
   const acquire = async () => {
     taken += 1;
   };
-  const limited = createMlflowClient({ trackingUri: server.url, limits: { rate: { acquire, give: () => {} } } });
-  try {
-    const records = traces(5);
-    server.expect(idsOf(records));
-    await limited.writeTraces(experiment, records, judged(records.slice(2)));
-    expect(taken).toBe(server.requests.length);
-  } finally {
-    limited.close();
-  }
+  const limited = mlflow.connect({ limits: { rate: { acquire, give: () => {} } } });
+  const records = traces(5);
+  mlflow.server.expect(idsOf(records));
+  await limited.writeTraces(experiment, records, judged(records.slice(2)));
+  expect(taken).toBe(mlflow.server.requests.length);
 });
 
 describe('by OTLP', () => {
-  beforeEach(() => start('3.17.2'));
+  beforeEach(() => mlflow.start('3.17.2'));
 
   test('the spans follow the posts, 100 traces in a request, without tags that a person may have changed', async () => {
     const records = traces(250);
     await write(records);
-    expect(spanRequests().map((request) => server.tracesOf(request).length)).toEqual([100, 100, 50]);
+    expect(spanRequests().map((request) => mlflow.server.tracesOf(request).length)).toEqual([100, 100, 50]);
     for (const { body } of spanRequests()) expect(body.includes('mlflow.traceTag.')).toBe(false);
-    expect([...server.files.keys()]).toEqual([]);
+    expect([...mlflow.server.files.keys()]).toEqual([]);
   });
 
   test('a trace that a person deletes before its spans are sent is not recreated', async () => {
     const records = traces(3);
     const [gone = '', ...kept] = idsOf(records);
     let reads = 0;
-    server.fault((request) => {
+    mlflow.server.fault((request) => {
       if (isRead(request)) reads += 1;
       // The second read comes just before the spans.
       if (isRead(request) && reads === 2) {
-        server.taken.delete(gone);
-        server.stored.delete(gone);
+        mlflow.server.taken.delete(gone);
+        mlflow.server.stored.delete(gone);
       }
       return undefined;
     });
     expect((await write(records)).written.sort()).toEqual(idsOf(records));
-    expect([...server.stored.keys()].sort()).toEqual(kept);
-    expect(server.tracesOf(spanRequests()[0] as SeenRequest).sort()).toEqual(kept);
+    expect([...mlflow.server.stored.keys()].sort()).toEqual(kept);
+    expect(mlflow.server.tracesOf(spanRequests()[0] as SeenRequest).sort()).toEqual(kept);
   });
 
   test('a trace that a person deletes while its spans are sent is deleted again', async () => {
     const records = traces(3);
     const [gone = '', ...kept] = idsOf(records);
-    server.fault((request) => {
+    mlflow.server.fault((request) => {
       if (request.path !== OTLP || request.body.length === 0) return undefined;
-      server.taken.delete(gone);
-      server.stored.delete(gone);
+      mlflow.server.taken.delete(gone);
+      mlflow.server.stored.delete(gone);
       return undefined;
     });
     expect((await write(records)).written.sort()).toEqual(idsOf(records));
-    expect([...server.stored.keys()].sort()).toEqual(kept);
-    expect(server.to(DELETE).map(({ body }) => JSON.parse(body.toString()).request_ids)).toEqual([[gone]]);
+    expect([...mlflow.server.stored.keys()].sort()).toEqual(kept);
+    expect(mlflow.server.to(DELETE).map(({ body }) => JSON.parse(body.toString()).request_ids)).toEqual([[gone]]);
   });
 
   test('spans that could not be sent are added by the next attempt, and those that exist are not sent again', async () => {
     const records = traces(4);
-    server.expect(idsOf(records));
-    server.fault(({ path, body }) => (path === OTLP && body.length > 0 ? { kind: 'reply', status: 503 } : undefined));
-    const impatient = createMlflowClient({ trackingUri: server.url, retry: { baseMs: 1, capMs: 1, attempts: 2 } });
+    mlflow.server.expect(idsOf(records));
+    mlflow.server.fault(({ path, body }) =>
+      path === OTLP && body.length > 0 ? { kind: 'reply', status: 503 } : undefined,
+    );
+    const impatient = mlflow.connect({ retry: { baseMs: 1, capMs: 1, attempts: 2 } });
     await expect(impatient.writeTraces(experiment, records, judged(records))).rejects.toMatchObject({
       name: 'MlflowUnavailable',
     });
-    impatient.close();
-    server.fault(() => undefined);
+    mlflow.server.fault(() => undefined);
     const others = [chatTrace('7', 'another')];
-    server.expect(idsOf([...records, ...others]));
-    await client.writeTraces(experiment, others, judged(others));
+    mlflow.server.expect(idsOf([...records, ...others]));
+    await mlflow.client.writeTraces(experiment, others, judged(others));
     const before = spanRequests().length;
-    expect(await client.mendTraces(experiment, [...records, ...others])).toEqual([]);
-    expect(await client.mendTraces(experiment, [...records, ...others])).toEqual([]);
+    expect(await mlflow.client.mendTraces(experiment, [...records, ...others])).toEqual([]);
+    expect(await mlflow.client.mendTraces(experiment, [...records, ...others])).toEqual([]);
     expect(
       spanRequests()
         .slice(before)
-        .map((request) => server.tracesOf(request).sort()),
+        .map((request) => mlflow.server.tracesOf(request).sort()),
     ).toEqual([idsOf(records)]);
     for (const { traceId } of records) expect(storedVerdicts(traceId)).toEqual(bothVerdicts(traceId));
   });
@@ -323,43 +309,46 @@ describe('by OTLP', () => {
   test('a trace whose spans are refused is deleted, also by the next attempt', async () => {
     const records = traces(4);
     const odd = records[1]?.traceId ?? '';
-    server.expect(idsOf(records));
+    mlflow.server.expect(idsOf(records));
     let isDown = true;
-    server.fault((request) => {
-      if (request.path !== OTLP || !server.tracesOf(request).includes(odd)) return undefined;
+    mlflow.server.fault((request) => {
+      if (request.path !== OTLP || !mlflow.server.tracesOf(request).includes(odd)) return undefined;
       return { kind: 'reply', status: isDown ? 503 : 413 };
     });
-    const impatient = createMlflowClient({ trackingUri: server.url, retry: { baseMs: 1, capMs: 1, attempts: 2 } });
+    const impatient = mlflow.connect({ retry: { baseMs: 1, capMs: 1, attempts: 2 } });
     await expect(impatient.writeTraces(experiment, records, judged(records))).rejects.toThrow();
-    impatient.close();
     isDown = false;
-    expect(await client.mendTraces(experiment, records)).toEqual([
+    expect(await mlflow.client.mendTraces(experiment, records)).toEqual([
       { traceId: odd, reason: expect.objectContaining({ name: 'MlflowRefused' }) },
     ]);
-    expect([...server.stored.keys()].sort()).toEqual(idsOf(records).filter((id) => id !== odd));
+    expect([...mlflow.server.stored.keys()].sort()).toEqual(idsOf(records).filter((id) => id !== odd));
     const others = traces(4).map((trace) => ({ ...trace, traceId: trace.traceId.replace(/....$/, 'ffff') }));
     const other = others[1]?.traceId ?? '';
-    server.fault((request) =>
-      request.path === OTLP && server.tracesOf(request).includes(other) ? { kind: 'reply', status: 413 } : undefined,
+    mlflow.server.fault((request) =>
+      request.path === OTLP && mlflow.server.tracesOf(request).includes(other)
+        ? { kind: 'reply', status: 413 }
+        : undefined,
     );
     expect((await write(others)).refused.map(({ traceId }) => traceId)).toEqual([other]);
-    expect(server.stored.has(other)).toBe(false);
+    expect(mlflow.server.stored.has(other)).toBe(false);
   });
 
   test.each([404, 501])('the spans are put as files if the route is missing (%i), before any post', async (status) => {
-    server.fault(({ path }) => (path === OTLP ? { kind: 'reply', status } : undefined));
+    mlflow.server.fault(({ path }) => (path === OTLP ? { kind: 'reply', status } : undefined));
     const records = traces(3);
     expect((await write(records)).written.sort()).toEqual(idsOf(records));
-    expect(server.files.size).toBe(3);
-    for (const { body } of server.to(POST)) expect(body.includes('request_preview')).toBe(true);
+    expect(mlflow.server.files.size).toBe(3);
+    for (const { body } of mlflow.server.to(POST)) expect(body.includes('request_preview')).toBe(true);
     for (const { traceId } of records) expect(storedVerdicts(traceId)).toEqual(bothVerdicts(traceId));
   });
 
   test('the spans of posted traces are put as files if the route disappears', async () => {
-    server.fault(({ path, body }) => (path === OTLP && body.length > 0 ? { kind: 'reply', status: 404 } : undefined));
+    mlflow.server.fault(({ path, body }) =>
+      path === OTLP && body.length > 0 ? { kind: 'reply', status: 404 } : undefined,
+    );
     const records = traces(3);
     expect((await write(records)).written.sort()).toEqual(idsOf(records));
     expect(posted()).toHaveLength(3);
-    expect(server.files.size).toBe(3);
+    expect(mlflow.server.files.size).toBe(3);
   });
 });

@@ -1,13 +1,12 @@
 /** Tests of writing traces without loss or duplicates, on servers that refuse, fail or break connections. */
 import fc from 'fast-check';
 import type { TraceRecord } from '../../../src/captures/trace/types.ts';
-import { createMlflowClient, type MlflowClient } from '../../../src/mlflow/client.ts';
 import { pseudoRandom } from '../../doubles/faulty-judge/behavior.ts';
-import { controlOf, type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
+import { controlOf } from '../../doubles/scripted-mlflow.ts';
 import { MANAGED_ARNS, MANAGED_CREDENTIALS } from '../../helpers/mlflow-managed.ts';
 import { chatTrace } from '../../helpers/mlflow-traces.ts';
+import { useScriptedMlflow } from '../../helpers/use-scripted-mlflow.ts';
 
-const FAST = { baseMs: 2, capMs: 5 };
 const OTLP = '/v1/traces';
 const REST = '/api/3.0/mlflow/traces';
 const DELETE = '/api/2.0/mlflow/traces/delete-traces';
@@ -16,17 +15,7 @@ interface Deletion {
 }
 const experiment = { id: '7', name: 'e', artifactLocation: 'mlflow-artifacts:/7' };
 
-let server: ScriptedMlflow;
-let client: MlflowClient;
-
-async function start(version?: string): Promise<void> {
-  server = await startScriptedMlflow(version === undefined ? {} : { version });
-  client = createMlflowClient({ trackingUri: server.url, retry: FAST, timeoutMs: 5_000 });
-}
-afterEach(async () => {
-  client.close();
-  await server.stop();
-});
+const mlflow = useScriptedMlflow({ retry: { baseMs: 2, capMs: 5 }, timeoutMs: 5_000 });
 
 const traces = (count: number, changes?: (n: number) => Partial<TraceRecord>): TraceRecord[] =>
   Array.from({ length: count }, (_, n) => chatTrace('7', `record ${n}`, changes?.(n)));
@@ -34,13 +23,13 @@ const ids = (records: readonly { traceId: string }[]) => records.map(({ traceId 
 
 /** Writes the traces and checks that the server accepted all but the refused exactly once. */
 async function write(records: TraceRecord[]) {
-  server.expect(ids(records));
-  const result = await client.writeTraces(experiment, records);
+  mlflow.server.expect(ids(records));
+  const result = await mlflow.client.writeTraces(experiment, records);
   const refused = result.refused.map(({ traceId }) => traceId);
   const rest = ids(records).filter((id) => !refused.includes(id));
   expect([...result.written, ...result.alreadyThere].sort()).toEqual(rest);
-  expect([...server.taken.keys()].sort()).toEqual(rest);
-  expect([...server.taken.values()].every((times) => times === 1)).toBe(true);
+  expect([...mlflow.server.taken.keys()].sort()).toEqual(rest);
+  expect([...mlflow.server.taken.values()].every((times) => times === 1)).toBe(true);
   return result;
 }
 
@@ -51,19 +40,19 @@ const large = (character = 'x'): Partial<TraceRecord> => {
 };
 
 describe('batches', () => {
-  beforeEach(() => start());
+  beforeEach(() => mlflow.start());
 
   test('have 100 traces, each batch in one request', async () => {
     await write(traces(250));
-    expect(server.to(OTLP).map((request) => server.tracesOf(request).length)).toEqual([100, 100, 50]);
-    expect(server.to(OTLP).every(({ headers }) => headers['x-mlflow-experiment-id'] === '7')).toBe(true);
+    expect(mlflow.server.to(OTLP).map((request) => mlflow.server.tracesOf(request).length)).toEqual([100, 100, 50]);
+    expect(mlflow.server.to(OTLP).every(({ headers }) => headers['x-mlflow-experiment-id'] === '7')).toBe(true);
   });
 
   test.each(['3.17.2', '3.10.1'])(
     'one trace that cannot be serialized is refused, and the others are written (%s)',
     async (version) => {
-      await server.stop();
-      await start(version);
+      await mlflow.server.stop();
+      await mlflow.start(version);
       const [span] = chatTrace('7', 'x').spans;
       const result = await write(traces(3, (n) => (n === 1 && span ? { spans: [{ ...span, inputs: 1n }] } : {})));
       expect(result.refused).toMatchObject([{ reason: { name: 'TraceNotBuilt' } }]);
@@ -72,34 +61,34 @@ describe('batches', () => {
 
   test('have few traces if they are large', async () => {
     await write(traces(10, () => large()));
-    expect(server.to(OTLP).length).toBeGreaterThanOrEqual(3);
-    for (const { body } of server.to(OTLP)) expect(body.length).toBeLessThan(4.5 * 1024 * 1024);
+    expect(mlflow.server.to(OTLP).length).toBeGreaterThanOrEqual(3);
+    for (const { body } of mlflow.server.to(OTLP)) expect(body.length).toBeLessThan(4.5 * 1024 * 1024);
   });
 
   test('a trace larger than a batch is sent alone', async () => {
     const [span] = chatTrace('7', 'x').spans;
     const huge = chatTrace('7', 'huge', { spans: span ? [{ ...span, inputs: 'x'.repeat(12_000_000) }] : [] });
     await write([...traces(3), huge]);
-    expect(server.to(OTLP).map((request) => server.tracesOf(request).length)).toEqual([3, 1]);
+    expect(mlflow.server.to(OTLP).map((request) => mlflow.server.tracesOf(request).length)).toEqual([3, 1]);
   });
 
   test('a trace that is passed twice is sent once', async () => {
     const [one] = traces(1);
-    server.expect([one?.traceId ?? '']);
-    await expect(client.writeTraces(experiment, one ? [one, one] : [])).resolves.toMatchObject({
+    mlflow.server.expect([one?.traceId ?? '']);
+    await expect(mlflow.client.writeTraces(experiment, one ? [one, one] : [])).resolves.toMatchObject({
       written: [one?.traceId],
     });
-    expect(server.to(OTLP)).toHaveLength(1);
+    expect(mlflow.server.to(OTLP)).toHaveLength(1);
   });
 
   test('no request is sent if there is nothing to write', async () => {
-    await expect(client.writeTraces(experiment, [])).resolves.toEqual({
+    await expect(mlflow.client.writeTraces(experiment, [])).resolves.toEqual({
       written: [],
       alreadyThere: [],
       bare: [],
       refused: [],
     });
-    expect(server.requests).toHaveLength(0);
+    expect(mlflow.server.requests).toHaveLength(0);
   });
 
   test('a trace with a time outside MLflow’s range is refused, and the others are written', async () => {
@@ -112,29 +101,29 @@ describe('batches', () => {
 });
 
 describe('a request that is too large', () => {
-  beforeEach(() => start());
+  beforeEach(() => mlflow.start());
 
   test('is halved, and later ones are smaller from the start', async () => {
     const limit = 20_000;
-    server.fault(({ path, body }) =>
+    mlflow.server.fault(({ path, body }) =>
       path === OTLP && body.length > limit ? { kind: 'reply', status: 413, body: 'too large' } : undefined,
     );
     await write(traces(200));
-    const refused = server.to(OTLP).filter(({ body }) => body.length > limit).length;
+    const refused = mlflow.server.to(OTLP).filter(({ body }) => body.length > limit).length;
     expect(refused).toBeGreaterThan(0);
-    server.taken.clear();
+    mlflow.server.taken.clear();
     await write(traces(200));
-    expect(server.to(OTLP).filter(({ body }) => body.length > limit)).toHaveLength(refused);
+    expect(mlflow.server.to(OTLP).filter(({ body }) => body.length > limit)).toHaveLength(refused);
   });
 
   test('is halved if the gateway breaks the connection instead of answering', async () => {
     // More than the system buffers before the connection breaks: up to about 4 MB, depending on earlier requests.
-    server.cutWhileSending((bytes, path) => path === OTLP && bytes > 7_500_000);
+    mlflow.server.cutWhileSending((bytes, path) => path === OTLP && bytes > 7_500_000);
     await write(traces(8, () => large('蕨')));
   });
 
   test('is refused if it is a single trace', async () => {
-    server.fault(({ path, body }) =>
+    mlflow.server.fault(({ path, body }) =>
       path === OTLP && body.length > 500_000 ? { kind: 'reply', status: 413 } : undefined,
     );
     const records = [...traces(3), chatTrace('7', 'large', large())];
@@ -149,14 +138,14 @@ describe.each([
   ['OTLP', OTLP, '3.17.2'],
   ['REST', REST, '3.10.1'],
 ])('by %s', (_name, path, version) => {
-  beforeEach(() => start(version));
-  const posts = () => server.to(path);
+  beforeEach(() => mlflow.start(version));
+  const posts = () => mlflow.server.to(path);
   const records = traces(12);
   const faulty = records[7]?.traceId ?? '';
   const isPoisoned = (body: Buffer) =>
     body.includes(faulty) || body.includes(Buffer.from(faulty.replace('tr-', ''), 'hex'));
   const answersPoisoned = (status: number, body: string): void =>
-    server.fault((request) =>
+    mlflow.server.fault((request) =>
       request.path === path && isPoisoned(request.body) ? { kind: 'reply', status, body } : undefined,
     );
 
@@ -178,22 +167,24 @@ describe.each([
 
   test('deletes the control traces', async () => {
     const controls = new Set<string>();
-    server.fault((request) => {
+    mlflow.server.fault((request) => {
       if (request.path !== path) return undefined;
       if (isPoisoned(request.body)) return { kind: 'reply', status: 500, body: 'oops' };
-      if (server.tracesOf(request).length === 0) controls.add(controlOf(request.body));
+      if (mlflow.server.tracesOf(request).length === 0) controls.add(controlOf(request.body));
       return undefined;
     });
     await write(records);
-    const deleted = server.to(DELETE).flatMap(({ body }) => (JSON.parse(body.toString()) as Deletion).request_ids);
+    const deleted = mlflow.server
+      .to(DELETE)
+      .flatMap(({ body }) => (JSON.parse(body.toString()) as Deletion).request_ids);
     expect(controls.size).toBeGreaterThan(10);
     expect(deleted.sort()).toEqual([...controls].sort());
   });
 
   test('does not refuse a trace if the server accepts no other trace either', async () => {
-    server.expect(ids(records));
+    mlflow.server.expect(ids(records));
     let taken = 0;
-    server.fault((request) => {
+    mlflow.server.fault((request) => {
       if (request.path !== path) return undefined;
       // From now on the disk is full.
       const isFull = taken >= 3;
@@ -201,12 +192,12 @@ describe.each([
       return isFull ? { kind: 'reply', status: 500, body: 'disk full' } : undefined;
     });
     const few = traces(path === OTLP ? 305 : 8);
-    server.expect(ids(few));
-    await expect(client.writeTraces(experiment, few)).rejects.toMatchObject({
+    mlflow.server.expect(ids(few));
+    await expect(mlflow.client.writeTraces(experiment, few)).rejects.toMatchObject({
       name: 'MlflowUnavailable',
       message: expect.stringContaining('HTTP 500'),
     });
-    expect(server.taken.size).toBeGreaterThan(0);
+    expect(mlflow.server.taken.size).toBeGreaterThan(0);
   });
 
   test.each([0.3, 0.5])(
@@ -214,102 +205,107 @@ describe.each([
     async (share) => {
       const draw = pseudoRandom(7);
       const many = traces(60);
-      server.expect(ids(many));
-      server.fault(() => (draw() < share ? { kind: 'reply', status: 500, body: 'oops' } : undefined));
+      mlflow.server.expect(ids(many));
+      mlflow.server.fault(() => (draw() < share ? { kind: 'reply', status: 500, body: 'oops' } : undefined));
       const refused: unknown[] = [];
       // As the state machine retries: existing traces are not written again.
-      for (let attempt = 0; attempt < 7 && server.taken.size < many.length; attempt += 1) {
-        const absent = many.filter(({ traceId }) => !server.taken.has(traceId));
-        const result = await client.writeTraces(experiment, absent).catch((error: Error) => {
+      for (let attempt = 0; attempt < 7 && mlflow.server.taken.size < many.length; attempt += 1) {
+        const absent = many.filter(({ traceId }) => !mlflow.server.taken.has(traceId));
+        const result = await mlflow.client.writeTraces(experiment, absent).catch((error: Error) => {
           expect(error.name).toBe('MlflowUnavailable');
         });
         refused.push(...(result?.refused ?? []));
       }
       expect(refused).toEqual([]);
-      expect([...server.taken.keys()].sort()).toEqual(ids(many));
-      expect([...server.taken.values()].every((times) => times === 1)).toBe(true);
+      expect([...mlflow.server.taken.keys()].sort()).toEqual(ids(many));
+      expect([...mlflow.server.taken.values()].every((times) => times === 1)).toBe(true);
     },
   );
 
   test('a refused trace that exists by now counts as already there', async () => {
-    server.expect(ids(records));
-    server.fault((request) => {
+    mlflow.server.expect(ids(records));
+    mlflow.server.fault((request) => {
       if (request.path !== path || !isPoisoned(request.body)) return undefined;
-      server.taken.set(faulty, 1);
+      mlflow.server.taken.set(faulty, 1);
       return { kind: 'reply', status: 400, body: 'UNIQUE constraint failed' };
     });
-    const result = await client.writeTraces(experiment, records);
+    const result = await mlflow.client.writeTraces(experiment, records);
     expect(result.alreadyThere).toEqual([faulty]);
     expect(result.refused).toEqual([]);
   });
 
   test.each([429, 503])('%i is retried, and nothing is sent twice', async (status) => {
     let times = 0;
-    server.fault((request) => (request.path === path && times++ < 3 ? { kind: 'reply', status } : undefined));
+    mlflow.server.fault((request) => (request.path === path && times++ < 3 ? { kind: 'reply', status } : undefined));
     await write(records);
   });
 
   test('reads after a broken connection, and sends only missing traces', async () => {
     let times = 0;
-    server.expect(ids(records));
-    server.fault((request) => {
+    mlflow.server.expect(ids(records));
+    mlflow.server.fault((request) => {
       if (request.path !== path || times++ >= 2) return undefined;
-      server.take(request);
+      mlflow.server.take(request);
       return { kind: 'cut' };
     });
     await write(records);
   });
 
   test('reads after a timeout, and sends only missing traces', async () => {
-    client.close();
-    client = createMlflowClient({ trackingUri: server.url, retry: FAST, timeoutMs: 200 });
+    mlflow.client = mlflow.connect({ timeoutMs: 200 });
     let times = 0;
-    server.fault((request) => {
+    mlflow.server.fault((request) => {
       if (request.path !== path || times++ >= 2) return undefined;
-      server.take(request);
+      mlflow.server.take(request);
       return { kind: 'slowBody' };
     });
     await write(records);
   });
 
   test('an outage is an error and refuses no trace', async () => {
-    server.expect(ids(records));
-    server.fault((request) => (request.path === path ? { kind: 'reply', status: 500, body: 'disk full' } : undefined));
-    await expect(client.writeTraces(experiment, traces(100))).rejects.toMatchObject({ name: 'MlflowUnavailable' });
+    mlflow.server.expect(ids(records));
+    mlflow.server.fault((request) =>
+      request.path === path ? { kind: 'reply', status: 500, body: 'disk full' } : undefined,
+    );
+    await expect(mlflow.client.writeTraces(experiment, traces(100))).rejects.toMatchObject({
+      name: 'MlflowUnavailable',
+    });
     expect(posts().length).toBeLessThan(100);
   });
 
   test('a server that refuses everything is an error', async () => {
-    server.fault((request) => (request.path === path ? { kind: 'reply', status: 400, body: 'no' } : undefined));
-    await expect(client.writeTraces(experiment, traces(30))).rejects.toMatchObject({ name: 'MlflowRefusesAll' });
+    mlflow.server.fault((request) => (request.path === path ? { kind: 'reply', status: 400, body: 'no' } : undefined));
+    await expect(mlflow.client.writeTraces(experiment, traces(30))).rejects.toMatchObject({ name: 'MlflowRefusesAll' });
   });
 
   test('many refusals count if the server accepts a control trace', async () => {
     const many = traces(30);
-    server.expect(ids(many));
-    server.fault((request) =>
-      request.path === path && server.tracesOf(request).length > 0
+    mlflow.server.expect(ids(many));
+    mlflow.server.fault((request) =>
+      request.path === path && mlflow.server.tracesOf(request).length > 0
         ? { kind: 'reply', status: 400, body: 'no' }
         : undefined,
     );
-    expect((await client.writeTraces(experiment, many)).refused).toHaveLength(30);
-    expect(server.to(DELETE)).toHaveLength(1);
+    expect((await mlflow.client.writeTraces(experiment, many)).refused).toHaveLength(30);
+    expect(mlflow.server.to(DELETE)).toHaveLength(1);
   });
 
   test('denied access stops the writing immediately', async () => {
-    server.fault((request) => (request.path === path ? { kind: 'reply', status: 403 } : undefined));
-    await expect(client.writeTraces(experiment, records)).rejects.toMatchObject({ name: 'MlflowAccessDenied' });
+    mlflow.server.fault((request) => (request.path === path ? { kind: 'reply', status: 403 } : undefined));
+    await expect(mlflow.client.writeTraces(experiment, records)).rejects.toMatchObject({ name: 'MlflowAccessDenied' });
     expect(posts().length).toBeLessThanOrEqual(4);
   });
 
   test('a deleted experiment is reported', async () => {
-    server.fault((request) => {
+    mlflow.server.fault((request) => {
       if (request.path === path) return { kind: 'reply', status: 400, body: '{"error_code":"INVALID_STATE"}' };
       if (!request.path.includes('/experiments/get')) return undefined;
       const deleted = { experiment: { experiment_id: '7', name: 'e', lifecycle_stage: 'deleted' } };
       return { kind: 'reply', status: 200, body: JSON.stringify(deleted) };
     });
-    await expect(client.writeTraces(experiment, records)).rejects.toMatchObject({ name: 'MlflowExperimentDeleted' });
+    await expect(mlflow.client.writeTraces(experiment, records)).rejects.toMatchObject({
+      name: 'MlflowExperimentDeleted',
+    });
   });
 });
 
@@ -317,7 +313,7 @@ describe.each([
   ['OTLP', OTLP, '3.17.2'],
   ['REST', REST, '3.10.1'],
 ])('by %s, with random faults', (_name, path, version) => {
-  beforeEach(() => start(version));
+  beforeEach(() => mlflow.start(version));
 
   const mishaps = [
     'none',
@@ -333,19 +329,18 @@ describe.each([
   test('every trace is written once', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.constantFrom(...mishaps), { maxLength: 40 }), async (script) => {
-        server.taken.clear();
+        mlflow.server.taken.clear();
         const left = [...script];
-        server.fault((request) => {
+        mlflow.server.fault((request) => {
           if (request.path !== path) return undefined;
           const mishap = left.shift() ?? 'none';
-          if (mishap.startsWith('taken')) server.take(request);
+          if (mishap.startsWith('taken')) mlflow.server.take(request);
           if (mishap === 'throttle') return { kind: 'reply', status: 429 };
           if (mishap === 'takenThenFails') return { kind: 'reply', status: 500 };
           if (mishap === 'down' || mishap === 'takenThenDown') return { kind: 'reply', status: 502 };
           return mishap === 'none' ? undefined : { kind: 'cut' };
         });
-        client.close();
-        client = createMlflowClient({ trackingUri: server.url, retry: { baseMs: 0, capMs: 1, attempts: 50 } });
+        mlflow.client = mlflow.connect({ retry: { baseMs: 0, capMs: 1, attempts: 50 } });
         const { refused } = await write(traces(9));
         expect(refused).toEqual([]);
       }),
@@ -355,15 +350,15 @@ describe.each([
 });
 
 describe('a reply with status 200 by OTLP', () => {
-  beforeEach(() => start());
+  beforeEach(() => mlflow.start());
 
   test('refuses the traces whose spans it rejects', async () => {
     const records = traces(5);
-    server.expect(ids(records));
+    mlflow.server.expect(ids(records));
     const bad = records[2]?.traceId ?? '';
     const partial = Buffer.from([0x0a, 5, 0x08, 1, 0x12, 1, 0x61]);
-    server.fault((request) =>
-      request.path === OTLP && server.tracesOf(request).includes(bad)
+    mlflow.server.fault((request) =>
+      request.path === OTLP && mlflow.server.tracesOf(request).includes(bad)
         ? { kind: 'reply', status: 200, body: partial }
         : undefined,
     );
@@ -375,12 +370,12 @@ describe('a reply with status 200 by OTLP', () => {
 
 describe('the protocol', () => {
   test('writes the file of spans before the trace without OTLP', async () => {
-    await start('3.10.1');
+    await mlflow.start('3.10.1');
     const records = traces(6);
     await write(records);
-    expect(server.to(OTLP)).toHaveLength(0);
+    expect(mlflow.server.to(OTLP)).toHaveLength(0);
     for (const { traceId } of records) {
-      const steps = server.requests.filter(({ path, body }) => path.includes(traceId) || body.includes(traceId));
+      const steps = mlflow.server.requests.filter(({ path, body }) => path.includes(traceId) || body.includes(traceId));
       expect(steps.map(({ method, path }) => `${method} ${path}`)).toEqual([
         `PUT /api/2.0/mlflow-artifacts/artifacts/7/traces/${traceId}/artifacts/traces.json`,
         `GET /api/2.0/mlflow-artifacts/artifacts/7/traces/${traceId}/artifacts/traces.json`,
@@ -390,73 +385,75 @@ describe('the protocol', () => {
   });
 
   test('is determined again after a while, because the server may have been rolled back', async () => {
-    await start();
+    await mlflow.start();
     const clock = jest.spyOn(Date, 'now');
     try {
       await write(traces(2));
-      server.taken.clear();
+      mlflow.server.taken.clear();
       await write(traces(2));
-      expect(server.to('/version')).toHaveLength(1);
+      expect(mlflow.server.to('/version')).toHaveLength(1);
       const later = Date.now() + 61_000;
       clock.mockImplementation(() => later);
-      server.fault(({ path }) => (path === '/version' ? { kind: 'reply', status: 200, body: '3.16.0' } : undefined));
-      server.taken.clear();
+      mlflow.server.fault(({ path }) =>
+        path === '/version' ? { kind: 'reply', status: 200, body: '3.16.0' } : undefined,
+      );
+      mlflow.server.taken.clear();
       await write(traces(2));
     } finally {
       clock.mockRestore();
     }
-    expect([server.to(OTLP).length, server.to(REST).length]).toEqual([2, 2]);
+    expect([mlflow.server.to(OTLP).length, mlflow.server.to(REST).length]).toEqual([2, 2]);
   });
 
   test.each([404, 405, 501])('switches to REST after %i for OTLP, and stays there', async (status) => {
-    await start();
-    server.fault((request) =>
+    await mlflow.start();
+    mlflow.server.fault((request) =>
       request.path === OTLP ? { kind: 'reply', status, body: '{"detail":"Not Found"}' } : undefined,
     );
     await write(traces(5));
-    expect(server.to(OTLP)).toHaveLength(1);
-    expect(server.to('/version')).toHaveLength(2);
-    server.taken.clear();
+    expect(mlflow.server.to(OTLP)).toHaveLength(1);
+    expect(mlflow.server.to('/version')).toHaveLength(2);
+    mlflow.server.taken.clear();
     await write(traces(5));
-    expect(server.to(OTLP)).toHaveLength(1);
+    expect(mlflow.server.to(OTLP)).toHaveLength(1);
   });
 
   test.each([403, 404])('switches to REST after %i for OTLP by managed MLflow', async (status) => {
-    await start();
-    client.close();
-    client = createMlflowClient({
+    await mlflow.start();
+    mlflow.client = mlflow.connect({
       trackingUri: MANAGED_ARNS.app,
-      customEndpoint: server.url,
+      customEndpoint: mlflow.server.url,
       credentials: async () => MANAGED_CREDENTIALS,
-      retry: FAST,
     });
-    server.fault((request) => (request.path === OTLP ? { kind: 'reply', status } : undefined));
+    mlflow.server.fault((request) => (request.path === OTLP ? { kind: 'reply', status } : undefined));
     await write(traces(5));
-    expect(server.to(OTLP)).toHaveLength(1);
-    server.fault(() => ({ kind: 'reply', status: 403 }));
-    await expect(client.writeTraces(experiment, traces(1))).rejects.toMatchObject({ name: 'MlflowAccessDenied' });
+    expect(mlflow.server.to(OTLP)).toHaveLength(1);
+    mlflow.server.fault(() => ({ kind: 'reply', status: 403 }));
+    await expect(mlflow.client.writeTraces(experiment, traces(1))).rejects.toMatchObject({
+      name: 'MlflowAccessDenied',
+    });
   });
 
   test('reports an artifact store that is not supported', async () => {
-    await start('3.10.1');
+    await mlflow.start('3.10.1');
     const elsewhere = { ...experiment, artifactLocation: 'gs://bucket/7' };
-    await expect(client.writeTraces(elsewhere, traces(1))).rejects.toMatchObject({
+    await expect(mlflow.client.writeTraces(elsewhere, traces(1))).rejects.toMatchObject({
       name: 'MlflowArtifactStoreUnsupported',
       message: expect.stringContaining('gs://bucket/7'),
     });
     const inS3 = { ...experiment, artifactLocation: 's3://bucket/7' };
-    await expect(client.writeTraces(inS3, traces(1))).rejects.toMatchObject({ name: 'MlflowS3ClientMissing' });
+    await expect(mlflow.client.writeTraces(inS3, traces(1))).rejects.toMatchObject({ name: 'MlflowS3ClientMissing' });
   });
 });
 
 describe('a file of spans', () => {
-  beforeEach(() => start('3.13.0'));
+  beforeEach(() => mlflow.start('3.13.0'));
   const records = traces(6);
   const [one] = records;
   const isFileOf = (traceId: string | undefined, { method, path }: { method: string; path: string }) =>
     method === 'PUT' && path.includes(traceId ?? '?');
   const spansOf = (traceId: string) => {
-    const [, file] = [...server.files].find(([path]) => path.includes(traceId)) ?? [];
+    const [, file] = [...mlflow.server.files].find(([path]) => path.includes(traceId)) ?? [];
     return (JSON.parse(file?.toString() ?? '{}') as { spans: unknown[] }).spans;
   };
   /** A mixture of two concurrent puts: the beginning of one file and the end of the other. */
@@ -464,10 +461,10 @@ describe('a file of spans', () => {
 
   test.each([1, 3])('is put again after a concurrent put has spoiled it %d times', async (times) => {
     let left = times;
-    server.fault((request) => {
+    mlflow.server.fault((request) => {
       if (!isFileOf(one?.traceId, request) || left === 0) return undefined;
       left -= 1;
-      server.files.set(request.path, mixed(request.body));
+      mlflow.server.files.set(request.path, mixed(request.body));
       return { kind: 'reply', status: 200, body: '{}' };
     });
     await write(records);
@@ -477,11 +474,11 @@ describe('a file of spans', () => {
   test('is repaired if its put was interrupted while another run wrote the trace', async () => {
     // The number of sends before existing traces are read again.
     let left = 3;
-    server.fault((request) => {
+    mlflow.server.fault((request) => {
       if (!isFileOf(one?.traceId, request) || left === 0) return undefined;
       left -= 1;
-      server.files.set(request.path, request.body.subarray(0, 100));
-      server.taken.set(one?.traceId ?? '', 1);
+      mlflow.server.files.set(request.path, request.body.subarray(0, 100));
+      mlflow.server.taken.set(one?.traceId ?? '', 1);
       return { kind: 'reply', status: 500 };
     });
     await write(records);
@@ -490,42 +487,42 @@ describe('a file of spans', () => {
 
   test('of an existing trace is put again only if it is incomplete', async () => {
     await write(records);
-    const [broken, other, missing] = [...server.files.keys()];
-    const whole = server.files.get(other ?? '');
-    server.files.set(broken ?? '', mixed(server.files.get(broken ?? '') ?? Buffer.alloc(0)));
-    server.files.delete(missing ?? '');
-    const before = server.requests.length;
-    await client.mendTraces(experiment, records);
+    const [broken, other, missing] = [...mlflow.server.files.keys()];
+    const whole = mlflow.server.files.get(other ?? '');
+    mlflow.server.files.set(broken ?? '', mixed(mlflow.server.files.get(broken ?? '') ?? Buffer.alloc(0)));
+    mlflow.server.files.delete(missing ?? '');
+    const before = mlflow.server.requests.length;
+    await mlflow.client.mendTraces(experiment, records);
     for (const { traceId } of records) expect(spansOf(traceId)).toHaveLength(1);
-    expect(server.files.get(other ?? '')).toBe(whole);
-    const puts = server.requests.slice(before).filter(({ method }) => method === 'PUT');
+    expect(mlflow.server.files.get(other ?? '')).toBe(whole);
+    const puts = mlflow.server.requests.slice(before).filter(({ method }) => method === 'PUT');
     expect(puts.map(({ path }) => path).sort()).toEqual([broken, missing].sort());
   });
 
   test('is an error, and no trace, if the server always stores other content', async () => {
-    server.expect(ids(records));
-    server.fault((request) => {
+    mlflow.server.expect(ids(records));
+    mlflow.server.fault((request) => {
       if (!isFileOf(one?.traceId, request)) return undefined;
-      server.files.set(request.path, mixed(request.body));
+      mlflow.server.files.set(request.path, mixed(request.body));
       return { kind: 'reply', status: 200, body: '{}' };
     });
-    await expect(client.writeTraces(experiment, records)).rejects.toMatchObject({
+    await expect(mlflow.client.writeTraces(experiment, records)).rejects.toMatchObject({
       name: 'MlflowUnavailable',
       message: expect.stringContaining('stored a file with other content'),
     });
-    expect(server.taken.has(one?.traceId ?? '')).toBe(false);
+    expect(mlflow.server.taken.has(one?.traceId ?? '')).toBe(false);
   });
 });
 
 describe('reading', () => {
-  beforeEach(() => start());
+  beforeEach(() => mlflow.start());
 
   test('reads any number of ids, in requests of 100', async () => {
     const records = traces(250);
     await write(records);
-    server.requests.length = 0;
-    const found = await client.getTraces('7', [...ids(records), 'tr-0', ...ids(records)]);
+    mlflow.server.requests.length = 0;
+    const found = await mlflow.client.getTraces('7', [...ids(records), 'tr-0', ...ids(records)]);
     expect([...found.keys()].sort()).toEqual(ids(records));
-    expect(server.requests.filter(({ path }) => path.endsWith('traces/search'))).toHaveLength(3);
+    expect(mlflow.server.requests.filter(({ path }) => path.endsWith('traces/search'))).toHaveLength(3);
   });
 });

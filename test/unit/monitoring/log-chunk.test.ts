@@ -15,15 +15,15 @@ import { captureOf, jsonSide } from '../captures/arbitraries.ts';
 const environment = testEnvironment();
 
 const mlflow = useScriptedMlflow();
+beforeEach(() => mlflow.start());
 
 async function logged(records: (object | string)[], range: Partial<CaptureRange> = {}, settings = {}) {
   const storage = new MemoryStorage();
   const lines = records.map((record) => (typeof record === 'string' ? record : JSON.stringify(record)));
   const request = chunkRequest(storage, lines);
-  const { store } = mlflow;
   const deps = {
     storage: storage.storage,
-    store,
+    store: mlflow.client,
     environment: { ...environment, ...settings },
     requestId: 'r',
     ...memoryWriting(),

@@ -86,7 +86,8 @@ describe('a chunk of several files', () => {
   ].map((names) => names.map((name) => (name === 'not JSON' ? name : chatLine(name))));
   let memory: MemoryStorage;
   let chunk: ManifestLine;
-  beforeEach(() => {
+  beforeEach(async () => {
+    await mlflow.start();
     memory = new MemoryStorage();
     chunk = chunkOf(files.map((lines, n) => rangeOf(memory, `p/AllTraffic/${n}.jsonl`, lines)));
   });
@@ -94,7 +95,7 @@ describe('a chunk of several files', () => {
     const options = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
     const deps = {
       storage: memory.storage,
-      store: mlflow.store,
+      store: mlflow.client,
       environment: testEnvironment(),
       requestId: 'r',
       ...memoryWriting(),
