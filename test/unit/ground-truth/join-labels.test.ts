@@ -22,8 +22,10 @@ import {
 } from '../../helpers/ground-truth.ts';
 import { storedPredictions } from '../../helpers/prediction-rows.ts';
 
+let memory: MemoryStorage;
 afterEach(() => void jest.restoreAllMocks());
 beforeEach(() => {
+  memory = new MemoryStorage();
   jest.spyOn(Date, 'now').mockReturnValue(NOW_MS);
   for (const level of ['info', 'warn'] as const) jest.spyOn(logger, level).mockImplementation();
 });
@@ -33,13 +35,13 @@ const NOW_MS = FILE_MS + 3_600_000;
 const HOUR_S = 3_600;
 
 /** Writes a label file. @param age seconds before `FILE_MS` */
-function putLabels(memory: MemoryStorage, name: string, labels: object[], age = 0): ObjectFacts {
+function putLabels(name: string, labels: object[], age = 0): ObjectFacts {
   const key = `labels/${name}.jsonl`;
   memory.writtenMs.set(key, FILE_MS - age * 1000);
   return memory.put(key, labels.map((label) => `${JSON.stringify(label)}\n`).join(''));
 }
 /** Indexes predictions. @param ms when they are written */
-async function put(memory: MemoryStorage, rows: PredictionRow[], ms = NOW_MS): Promise<void> {
+async function put(rows: PredictionRow[], ms = NOW_MS): Promise<void> {
   const before = new Set(memory.objects.keys());
   await index(memory.storage, rows);
   for (const key of memory.objects.keys()) if (!before.has(key)) memory.writtenMs.set(key, ms);
@@ -55,8 +57,8 @@ class DatedStorage extends MemoryStorage {
   }
 }
 
-async function run(memory: MemoryStorage, more: Record<string, string> = {}): Promise<TruthFacts> {
-  await readAndJoin(stepsOn(memory.storage, more), ALL);
+async function run(): Promise<TruthFacts> {
+  await readAndJoin(stepsOn(memory.storage), ALL);
   return truthFacts(memory.storage);
 }
 const labelsOf = ({ rows }: TruthFacts): Record<string, unknown> =>
@@ -69,13 +71,12 @@ const countsOf = ({ reports }: TruthFacts, file = 0): Partial<LabelCounts> =>
 
 describe('a label', () => {
   test('that comes late is joined to its prediction, also to a row of a call', async () => {
-    const memory = new MemoryStorage();
-    await put(memory, [prediction('a'), prediction('c_1', { row: 1, traceId: 'tr-c', groups: ['young'] })]);
-    putLabels(memory, 'f', [
+    await put([prediction('a'), prediction('c_1', { row: 1, traceId: 'tr-c', groups: ['young'] })]);
+    putLabels('f', [
       { id: 'c_1', label: 0 },
       { id: 'a', label: 'cat' },
     ]);
-    const facts = await run(memory);
+    const facts = await run();
     expect(facts.rows).toEqual([
       { ...prediction('a'), label: 'cat', timeMs: FILE_MS, line: 2 },
       { ...prediction('c_1', { row: 1, traceId: 'tr-c', groups: ['young'] }), label: 0, timeMs: FILE_MS, line: 1 },
@@ -86,17 +87,16 @@ describe('a label', () => {
   });
 
   test('that comes before its capture waits for it, and one without a capture is unknown after the days', async () => {
-    const memory = new MemoryStorage();
-    putLabels(memory, 'f', labelEach(['a', 'b']));
-    expect(countsOf(await run(memory))).toEqual({ lines: 2, waiting: 2 });
-    await put(memory, [prediction('a')]);
-    const facts = await run(memory);
+    putLabels('f', labelEach(['a', 'b']));
+    expect(countsOf(await run())).toEqual({ lines: 2, waiting: 2 });
+    await put([prediction('a')]);
+    const facts = await run();
     expect(countsOf(facts)).toEqual({ lines: 2, joined: 1, waiting: 1 });
     expect(facts.waiting).toMatchObject([{ id: 'b' }]);
     jest.spyOn(Date, 'now').mockReturnValue(FILE_MS + 400 * 86_400_000);
-    expect(countsOf(await run(memory))).toEqual({ lines: 2, joined: 1, waiting: 1 });
+    expect(countsOf(await run())).toEqual({ lines: 2, joined: 1, waiting: 1 });
     jest.spyOn(Date, 'now').mockReturnValue(FILE_MS + 400 * 86_400_000 + 1);
-    expect(countsOf(await run(memory))).toEqual({ lines: 2, joined: 1, unknown: 1 });
+    expect(countsOf(await run())).toEqual({ lines: 2, joined: 1, unknown: 1 });
     expect((await truthFacts(memory.storage)).waiting).toEqual([]);
   });
 
@@ -105,40 +105,36 @@ describe('a label', () => {
     ['the same value as text', '1', [{ joined: 1 }, { repeated: 1 }], 1],
     ['another value', 0, [{ joined: 1 }, { replaced: 1 }], 0],
   ])('that comes twice, with %s', async (_, second, expected, label) => {
-    const memory = new MemoryStorage();
-    await put(memory, [prediction('a')]);
-    putLabels(memory, '1', [{ id: 'a', label: 1 }], 60);
-    await run(memory);
-    putLabels(memory, '2', [{ id: 'a', label: second }]);
-    const facts = await run(memory);
+    await put([prediction('a')]);
+    putLabels('1', labelEach(['a']), 60);
+    await run();
+    putLabels('2', [{ id: 'a', label: second }]);
+    const facts = await run();
     expect([countsOf(facts, 0), countsOf(facts, 1)]).toEqual(expected.map((each) => ({ lines: 1, ...each })));
     expect(facts.rows).toMatchObject([{ label, timeMs: FILE_MS, ...(label === 0 && { was: 1 }) }]);
     expect(facts.reports[1]?.replacedLabels).toEqual(label === 0 ? [{ line: 1, id: 'a', from: 1, to: 0 }] : []);
   });
 
   test('of a file that is older than the one that was joined changes nothing, and the other way round the later counts', async () => {
-    const memory = new MemoryStorage();
-    await put(memory, [prediction('a'), prediction('b')]);
-    putLabels(memory, '2', labelEach(['a', 'b'], 'new'));
-    await run(memory);
-    putLabels(memory, '1', [...labelEach(['a'], 'old'), ...labelEach(['b'], 'new')], 60);
-    const facts = await run(memory);
+    await put([prediction('a'), prediction('b')]);
+    putLabels('2', labelEach(['a', 'b'], 'new'));
+    await run();
+    putLabels('1', [...labelEach(['a'], 'old'), ...labelEach(['b'], 'new')], 60);
+    const facts = await run();
     expect(countsOf(facts, 0)).toEqual({ lines: 2, outdated: 1, repeated: 1 });
     expect(labelsOf(facts)).toEqual({ 'tr-of-a': 'new', 'tr-of-b': 'new' });
     // A label between the two is still older than the one that counts.
-    putLabels(memory, '3', [{ id: 'b', label: 'between' }], 30);
-    expect(labelsOf(await run(memory))).toEqual({ 'tr-of-a': 'new', 'tr-of-b': 'new' });
+    putLabels('3', [{ id: 'b', label: 'between' }], 30);
+    expect(labelsOf(await run())).toEqual({ 'tr-of-a': 'new', 'tr-of-b': 'new' });
   });
 
   test('that comes several times in a file counts as its last line says', async () => {
-    const memory = new MemoryStorage();
-    await put(memory, [prediction('a')]);
+    await put([prediction('a')]);
     putLabels(
-      memory,
       'f',
       [1, '1', 0, 1].map((label) => ({ id: 'a', label })),
     );
-    const facts = await run(memory);
+    const facts = await run();
     expect(countsOf(facts)).toEqual({ lines: 4, joined: 1, repeated: 1, replaced: 2 });
     expect(facts.rows).toMatchObject([{ label: 1, was: 0, line: 4 }]);
     expect(facts.reports[0]?.replacedLabels).toEqual([
@@ -148,16 +144,15 @@ describe('a label', () => {
   });
 
   test('of pages is replaced like others, and the hour remains readable with hundreds of them', async () => {
-    const memory = new MemoryStorage();
     const ids = Array.from({ length: 200 }, (_, i) => `text-${i}`);
     const predictions = ids.map((id) => prediction(id));
-    await put(memory, predictions);
+    await put(predictions);
     const page = '\u6f22'.repeat(16_000);
-    putLabels(memory, 'a', labelEach(ids, page), 10);
-    putLabels(memory, 'b', [...labelEach(ids, 'short'), ...labelEach(['later'])]);
-    await run(memory);
-    await put(memory, [prediction('later')]);
-    const facts = await run(memory);
+    putLabels('a', labelEach(ids, page), 10);
+    putLabels('b', [...labelEach(ids, 'short'), ...labelEach(['later'])]);
+    await run();
+    await put([prediction('later')]);
+    const facts = await run();
     expect(countsOf(facts, 1)).toEqual({ lines: 201, joined: 1, replaced: 200 });
     expect(facts.reports[1]?.replacedLabels[0]).toEqual({
       line: 1,
@@ -169,10 +164,9 @@ describe('a label', () => {
   });
 
   test('that replaces one which MLflow has is to be published again', async () => {
-    const memory = new MemoryStorage();
-    await put(memory, [prediction('a')]);
-    putLabels(memory, '1', [{ id: 'a', label: 1 }], 60);
-    await run(memory);
+    await put([prediction('a')]);
+    putLabels('1', labelEach(['a']), 60);
+    await run();
     const { rewriteHour } = jest.requireActual('../../../src/ground-truth/join/labeled-store.ts');
     await rewriteHour(
       memory.storage,
@@ -183,29 +177,28 @@ describe('a label', () => {
         draft.changed = true;
       },
     );
-    putLabels(memory, '2', [{ id: 'a', label: 1 }], 30);
-    expect((await run(memory)).rows).toMatchObject([{ noted: true, notNoted: 'EditedByPerson' }]);
-    putLabels(memory, '3', [{ id: 'a', label: 0 }]);
-    const { rows } = await run(memory);
+    putLabels('2', labelEach(['a']), 30);
+    expect((await run()).rows).toMatchObject([{ noted: true, notNoted: 'EditedByPerson' }]);
+    putLabels('3', [{ id: 'a', label: 0 }]);
+    const { rows } = await run();
     expect(rows).toMatchObject([{ noted: false, label: 0, was: 1 }]);
     expect(rows[0]).not.toHaveProperty('notNoted');
   });
 
   test('of an id at two endpoints is ambiguous, with its line, unless it names one', async () => {
-    const memory = new MemoryStorage();
     const other = { endpoint: 'palm-house', traceId: 'tr-other' };
-    await put(memory, [prediction('a'), prediction('b'), prediction('c')]);
+    await put([prediction('a'), prediction('b'), prediction('c')]);
     // In another hour too.
-    await put(memory, [prediction('a', other), prediction('b', { ...other, second: LATE_SECOND + HOUR_S })]);
+    await put([prediction('a', other), prediction('b', { ...other, second: LATE_SECOND + HOUR_S })]);
     const named = { id: 'a', label: 1, endpoint: 'palm-house' };
-    putLabels(memory, 'f', [
+    putLabels('f', [
       { id: 'c', label: 1 },
       { id: 'a', label: 1 },
       named,
       { id: 'b', label: 1 },
       { ...named, endpoint: 'x' },
     ]);
-    const facts = await run(memory);
+    const facts = await run();
     expect(countsOf(facts)).toEqual({ lines: 5, joined: 2, ambiguous: 2, waiting: 1 });
     expect(labelsOf(facts)).toEqual({ 'tr-of-c': 1, 'tr-other': 1 });
     expect(facts.reports[0]).toMatchObject({
@@ -218,17 +211,16 @@ describe('a label', () => {
   });
 
   test('for a scorer is a row of its own for each person', async () => {
-    const memory = new MemoryStorage();
-    await put(memory, [prediction('a')]);
+    await put([prediction('a')]);
     const safety = { id: 'a', scorer: 'safety', label: 'yes' };
-    putLabels(memory, '1', [{ id: 'a', label: 1 }, { ...safety, by: 'Ada' }, { ...safety, by: 'Bo' }, safety], 60);
-    await run(memory);
-    putLabels(memory, '2', [
+    putLabels('1', [{ id: 'a', label: 1 }, { ...safety, by: 'Ada' }, { ...safety, by: 'Bo' }, safety], 60);
+    await run();
+    putLabels('2', [
       { ...safety, by: 'Bo', label: 'no' },
       { ...safety, scorer: 'fluency', label: 4 },
       { id: 'a', label: 1 },
     ]);
-    const facts = await run(memory);
+    const facts = await run();
     expect(labelsOf(facts)).toEqual({
       'tr-of-a': 1,
       'tr-of-a safety': 'yes',
@@ -240,11 +232,10 @@ describe('a label', () => {
   });
 
   test('of an id that several predictions have is about all of them, also across midnight, and counts once', async () => {
-    const memory = new MemoryStorage();
     const [first, second] = [prediction('a'), prediction('a', { traceId: 'tr-2', second: LATE_SECOND + HOUR_S })];
-    await put(memory, [first, second]);
-    putLabels(memory, 'f', [{ id: 'a', label: 1 }]);
-    const facts = await run(memory);
+    await put([first, second]);
+    putLabels('f', labelEach(['a']));
+    const facts = await run();
     expect(facts.rows.map(({ second: at }) => hourOf(at * 1000)).toSorted()).toEqual([
       '2026-11-20T23',
       '2026-11-21T00',
@@ -253,34 +244,31 @@ describe('a label', () => {
   });
 
   test('meets a prediction once that is in two hours of the ledger, and one that is in that of its file only', async () => {
-    const memory = new MemoryStorage();
-    await put(memory, [prediction('a')]);
+    await put([prediction('a')]);
     const ofTime = [...memory.objects.keys()];
     await index(memory.storage, [prediction('a')], 'work', { hour: '2026-11-21T00' });
-    putLabels(memory, 'f', [{ id: 'a', label: 1 }], 60);
-    expect((await run(memory)).rows).toHaveLength(1);
+    putLabels('f', labelEach(['a']), 60);
+    expect((await run()).rows).toHaveLength(1);
     for (const key of ofTime) memory.objects.delete(key);
-    putLabels(memory, 'g', [{ id: 'a', label: 0 }]);
-    expect(labelsOf(await run(memory))).toEqual({ 'tr-of-a': 0 });
+    putLabels('g', [{ id: 'a', label: 0 }]);
+    expect(labelsOf(await run())).toEqual({ 'tr-of-a': 0 });
     expect(await labeledHours(memory.storage, 'work')).toEqual(['2026-11-20T23']);
   });
 
   test.each(['12', '21'])('of two files of the same second wins by its value, in the order %s too', async (order) => {
-    const memory = new MemoryStorage();
-    await put(memory, [prediction('a')]);
+    await put([prediction('a')]);
     for (const name of order) {
-      putLabels(memory, name, [{ id: 'a', label: `value ${name}` }]);
-      await run(memory);
+      putLabels(name, [{ id: 'a', label: `value ${name}` }]);
+      await run();
     }
     expect(labelsOf(await truthFacts(memory.storage))).toEqual({ 'tr-of-a': 'value 2' });
   });
 });
 
 test('labels of a file that is still being read are not joined', async () => {
-  const memory = new MemoryStorage();
-  await put(memory, [prediction('id-1'), prediction('id-50000')]);
+  await put([prediction('id-1'), prediction('id-50000')]);
   const ids = Array.from({ length: 50_001 }, (_, n) => `id-${n}`);
-  const { key } = putLabels(memory, 'f', labelEach(ids));
+  const { key } = putLabels('f', labelEach(ids));
   const deps = stepsOn(memory.storage);
   const putIf = jest.spyOn(memory, 'putIf').mockRejectedValueOnce(new Error('killed'));
   await expect(readLabelFiles({ bucket: 'b', key }, null, deps)).rejects.toThrow('killed');
@@ -290,7 +278,7 @@ test('labels of a file that is still being read are not joined', async () => {
   second.mockRestore();
   await readAndJoin(deps, {});
   expect((await truthFacts(memory.storage)).rows).toEqual([]);
-  expect(countsOf(await run(memory))).toEqual({ lines: 50_001, joined: 2, waiting: 49_999 });
+  expect(countsOf(await run())).toEqual({ lines: 50_001, joined: 2, waiting: 49_999 });
 });
 
 describe('the ledger', () => {
@@ -298,8 +286,8 @@ describe('the ledger', () => {
   const TABLES = ['inferences', 'ids/inferences'] as const;
 
   /** Puts the rows of all files of a day into one. */
-  async function merge({ storage }: MemoryStorage, remove: boolean): Promise<void> {
-    const work = { storage, workBucket: 'work' };
+  async function merge(remove: boolean): Promise<void> {
+    const work = { storage: memory.storage, workBucket: 'work' };
     for (const table of TABLES) {
       const keys = (await Array.fromAsync(listFiles(work, table))).map(({ key }) => key);
       const rows = await Array.fromAsync(readFiles(work, table, keys));
@@ -309,64 +297,59 @@ describe('the ledger', () => {
   }
 
   test('is read again only where files were written since labels were compared with it', async () => {
-    const memory = new MemoryStorage();
-    await put(memory, [prediction('a')], OLD_MS);
-    await put(memory, [prediction('c')], OLD_MS);
-    putLabels(memory, 'f', [{ id: 'b', label: 1 }]);
-    await run(memory);
+    await put([prediction('a')], OLD_MS);
+    await put([prediction('c')], OLD_MS);
+    putLabels('f', labelEach(['b']));
+    await run();
     const getBytes = jest.spyOn(memory, 'getBytes');
     const reads = () => getBytes.mock.calls.filter(([, key]) => key.startsWith(ledgerKeys.table('ids'))).length;
-    await run(memory);
+    await run();
     expect(reads()).toBe(0);
-    await put(memory, [prediction('b')]);
-    expect((await run(memory)).waiting).toEqual([]);
+    await put([prediction('b')]);
+    expect((await run()).waiting).toEqual([]);
     // Of the three files of ids the new one: once to find it, once to join it.
     expect(reads()).toBe(2);
   });
 
   test.each([true, false])('has each prediction once beside a merge that has removed its parts: %s', async (remove) => {
-    const memory = new MemoryStorage();
-    for (const id of ['a', 'b', 'c']) await put(memory, [prediction(id)]);
-    await merge(memory, remove);
-    putLabels(memory, 'f', labelEach(['a', 'b', 'c']));
-    const facts = await run(memory);
+    for (const id of ['a', 'b', 'c']) await put([prediction(id)]);
+    await merge(remove);
+    putLabels('f', labelEach(['a', 'b', 'c']));
+    const facts = await run();
     expect(countsOf(facts)).toEqual({ lines: 3, joined: 3 });
     expect(facts.rows).toHaveLength(3);
   });
 
   test.each(TABLES)('is found by a run that listed %s before a merge removed the parts', async (table) => {
-    const memory = new MemoryStorage();
     const ids = Array.from({ length: 40 }, (_, n) => `id-${n}`);
-    for (const id of ids) await put(memory, [prediction(id)]);
-    putLabels(memory, 'f', labelEach(ids));
+    for (const id of ids) await put([prediction(id)]);
+    putLabels('f', labelEach(ids));
     const getBytes = memory.getBytes.bind(memory);
     let left = 5;
     jest.spyOn(memory, 'getBytes').mockImplementation(async (bucket, key) => {
       if (key.startsWith(ledgerKeys.table(table))) left -= 1;
       if (left === 0) {
         left = Number.POSITIVE_INFINITY;
-        await merge(memory, true);
+        await merge(true);
       }
       return getBytes(bucket, key);
     });
-    const facts = await run(memory);
+    const facts = await run();
     expect(left).toBe(Number.POSITIVE_INFINITY);
     expect(countsOf(facts)).toEqual({ lines: 40, joined: 40 });
     expect(facts.rows).toHaveLength(40);
   });
 
   test('says what a model predicted as the row of the highest precedence does, in whichever file it is', async () => {
-    const memory = new MemoryStorage();
     for (const [value, precedence] of [2n, 3n, 1n].entries()) {
       const event = { precedence, run: `run-${value}` };
       await index(memory.storage, [prediction('a', { prediction: { value } })], 'work', event);
     }
-    putLabels(memory, 'f', labelEach(['a']));
-    expect((await run(memory)).rows).toMatchObject([{ prediction: { value: 1 } }]);
+    putLabels('f', labelEach(['a']));
+    expect((await run()).rows).toMatchObject([{ prediction: { value: 1 } }]);
   });
 
   test('gives each prediction back as it was, in the columns of its kind', async () => {
-    const memory = new MemoryStorage();
     const predictions: PredictionRow['prediction'][] = [
       ...[1, 0.5, -2e-7, '0.50', '87%', 'fern', '007', '12345678901234567890', true, false].map((value) => ({ value })),
       { scores: [0.2, 0.8] },
@@ -376,7 +359,7 @@ describe('the ledger', () => {
     ];
     const rows = predictions.map((one, at) => prediction(`id-${at}`, { prediction: one }));
     rows.push(prediction('grouped', { groups: ['30', null, ''], key: 'v1', row: 7 }));
-    await put(memory, rows);
+    await put(rows);
     expect(await storedPredictions(memory.storage)).toEqual(rows);
   });
 });
@@ -390,7 +373,6 @@ describe('time', () => {
   };
 
   test('that runs out between hours ends an invocation, and the next one resumes', async () => {
-    const memory = new MemoryStorage();
     // Of an id in the first hour and in the last one, too.
     const all = [
       prediction('twice'),
@@ -398,9 +380,9 @@ describe('time', () => {
       prediction('twice', { ...manyHours[5], id: 'twice', traceId: 'tr-2' }),
     ];
     // Long ago: what was not compared is not taken for compared.
-    await put(memory, all, NOW_MS - 7_200_000);
+    await put(all, NOW_MS - 7_200_000);
     const ids = [...manyHours, prediction('twice')].map(({ id }) => id);
-    putLabels(memory, 'f', labelEach(ids));
+    putLabels('f', labelEach(ids));
     // For each of two days and each prediction that is found, and then for two hours.
     const time = invocations(2 + all.length + 2);
     const deps = stepsOn(memory.storage, {}, time.remainingMs);
@@ -418,9 +400,8 @@ describe('time', () => {
   });
 
   test('that is never enough to compare a group ends the run by name', async () => {
-    const memory = new MemoryStorage();
-    await put(memory, manyHours);
-    putLabels(memory, 'f', [{ id: 'id-1', label: 1 }]);
+    await put(manyHours);
+    putLabels('f', [{ id: 'id-1', label: 1 }]);
     await readLabelFiles(ALL, null, stepsOn(memory.storage));
     const deps = stepsOn(memory.storage, {}, () => 0);
     const { cursor } = await joinLabels(null, deps);
@@ -474,26 +455,27 @@ async function happen(
   acts: readonly Act[],
   kills: readonly number[] = [],
 ): Promise<{ facts: TruthFacts; memory: Killed }> {
-  const memory = new Killed();
+  const killed = new Killed();
+  memory = killed;
   let runs = 0;
   for (const act of acts) {
-    if (act.kind === 'index') await put(memory, act.rows);
-    else if (act.kind === 'labels') putLabels(memory, act.name, act.labels, act.age);
+    if (act.kind === 'index') await put(act.rows);
+    else if (act.kind === 'labels') putLabels(act.name, act.labels, act.age);
     else {
-      memory.left = kills[runs] ?? Number.POSITIVE_INFINITY;
+      killed.left = kills[runs] ?? Number.POSITIVE_INFINITY;
       runs += 1;
       await readAndJoin(stepsOn(memory.storage), ALL).catch((error: Error) => {
-        if (memory.left > 0) throw error;
+        if (killed.left > 0) throw error;
       });
-      memory.left = Number.POSITIVE_INFINITY;
+      killed.left = Number.POSITIVE_INFINITY;
       await readAndJoin(stepsOn(memory.storage), ALL);
     }
   }
-  return { facts: await truthFacts(memory.storage), memory };
+  return { facts: await truthFacts(memory.storage), memory: killed };
 }
 
 /** Every hour is marked, for as long as its labels are not published. */
-async function unmarked(memory: MemoryStorage): Promise<string[]> {
+async function unmarked(): Promise<string[]> {
   const hours = await labeledHours(memory.storage, 'work');
   const etags = await Promise.all(
     hours.map(async (hour) => (await memory.head('work', truthKeys.labeled(hour)))?.etag),
@@ -538,7 +520,7 @@ test('a run that is killed at any request and repeated has the same result as an
   for (let first = 1; first < memory.calls; first += 1) {
     const disturbed = await happen(twoDays, [first, (first * 7) % 60]);
     expect({ first, facts: disturbed.facts }).toEqual({ first, facts });
-    expect(await unmarked(disturbed.memory)).toEqual([]);
+    expect(await unmarked()).toEqual([]);
   }
 });
 
@@ -580,7 +562,7 @@ test('whatever happens in whatever order: kills change nothing, lines add up, an
         const { facts } = await happen(all);
         const disturbed = await happen(all, kills);
         expect(disturbed.facts).toEqual(facts);
-        expect(await unmarked(disturbed.memory)).toEqual([]);
+        expect(await unmarked()).toEqual([]);
         for (const {
           counts: { lines, ...rest },
         } of facts.reports) {
@@ -598,11 +580,11 @@ test('whatever happens in whatever order: kills change nothing, lines add up, an
 
 test('two runs at once join each label once', async () => {
   for (let round = 0; round < 10; round += 1) {
-    const memory = new MemoryStorage();
+    memory = new MemoryStorage();
     const second = (at: number) => LATE_SECOND + (at % 2) * HOUR_S;
     const predictions = ['a', 'b', 'c', 'd'].map((id, at) => prediction(id, { second: second(at) }));
     await index(memory.storage, predictions);
-    for (const name of ['1', '2', '3']) putLabels(memory, name, labelEach(['a', 'b', 'c', 'e'], name), Number(name));
+    for (const name of ['1', '2', '3']) putLabels(name, labelEach(['a', 'b', 'c', 'e'], name), Number(name));
     // S3 answers in no order.
     const slow = <T extends (...args: never[]) => Promise<unknown>>(call: T) =>
       (async (...args: Parameters<T>) => {
@@ -612,8 +594,8 @@ test('two runs at once join each label once', async () => {
     for (const name of ['getBytes', 'putIf', 'putJsonIf', 'head', 'getJson'] as const) {
       Object.assign(memory, { [name]: slow(memory[name].bind(memory) as never) });
     }
-    await Promise.all([run(memory), run(memory)]);
-    const facts = await run(memory);
+    await Promise.all([run(), run()]);
+    const facts = await run();
     const sum = (name: keyof LabelCounts): number =>
       facts.reports.reduce((total, report) => total + report.counts[name], 0);
     expect({ joined: sum('joined'), waiting: sum('waiting'), lines: sum('lines') }).toEqual({

@@ -9,8 +9,10 @@ import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { stepsOn } from '../../helpers/ground-truth.ts';
 import { publishedMetrics } from '../../helpers/published-metrics.ts';
 
+let memory: MemoryStorage;
 let published: Record<string, unknown>[];
 beforeEach(() => {
+  memory = new MemoryStorage();
   published = publishedMetrics();
 });
 afterEach(() => jest.restoreAllMocks());
@@ -19,13 +21,7 @@ afterEach(() => jest.restoreAllMocks());
 const BEGAN = Date.parse('2026-11-25T00:00:00Z');
 
 /** Writes labeled rows to an hour; of `count`, `right` are right. */
-async function label(
-  memory: MemoryStorage,
-  hour: string,
-  count: number,
-  right: number,
-  more: Partial<LabeledRow> = {},
-) {
+async function label(hour: string, count: number, right: number, more: Partial<LabeledRow> = {}) {
   const rows = Array.from(
     { length: count },
     (_, i): LabeledRow => ({
@@ -49,7 +45,7 @@ async function label(
   memory.writtenMs.set(truthKeys.labeled(hour), BEGAN);
 }
 
-const run = async (memory: MemoryStorage, objectives: object[], truth: object = {}, remainingMs?: () => number) => {
+const run = async (objectives: object[], truth: object = {}, remainingMs?: () => number) => {
   const environment = {
     WORK_BUCKET: 'work',
     SHADOW_VARIANTS: 'Shadow,Dark',
@@ -69,16 +65,15 @@ const shown = () =>
   published.flatMap(({ _aws, StackPrefix, Objective, ...rest }) =>
     Objective === undefined ? [] : [{ Objective, ...rest }],
   );
-const report = (memory: MemoryStorage, day: string, file: string) =>
+const report = (day: string, file: string) =>
   JSON.parse(memory.objects.get(truthKeys.reports(day, file))?.toString() ?? 'null');
 
 test('an objective is missed when the interval shows it, over the window that ends with the latest change', async () => {
-  const memory = new MemoryStorage();
-  await label(memory, '2026-11-10T10', 1000, 100);
-  await label(memory, '2026-11-19T10', 100, 89);
-  await label(memory, '2026-11-20T10', 100, 89);
-  await label(memory, '2026-11-20T11', 400, 200, { variant: 'B' });
-  await run(memory, [
+  await label('2026-11-10T10', 1000, 100);
+  await label('2026-11-19T10', 100, 89);
+  await label('2026-11-20T10', 100, 89);
+  await label('2026-11-20T11', 400, 200, { variant: 'B' });
+  await run([
     // 89% of 200 in variant A does not show less than 90%, and does show less than 95%; neither does 9 days ago count.
     { accuracy: { atLeast: 0.9 }, variant: 'A' },
     { accuracy: { atLeast: 0.95 }, over: '2d', variant: 'C' },
@@ -95,7 +90,6 @@ test('an objective is missed when the interval shows it, over the window that en
 });
 
 test('the newest measurement of an objective is kept, and when it became missed or met', async () => {
-  const memory = new MemoryStorage();
   const objectives = [{ accuracy: { atLeast: 0.9 }, over: '1d' }];
   for (const [day, right] of [
     [10, 95],
@@ -104,8 +98,8 @@ test('the newest measurement of an objective is kept, and when it became missed 
     [16, 95],
   ] as const) {
     memory.writtenMs.clear();
-    await label(memory, `2026-11-${day}T10`, 100, right);
-    await run(memory, objectives);
+    await label(`2026-11-${day}T10`, 100, right);
+    await run(objectives);
   }
   const at = (day: number) => Date.parse(`2026-11-${day}T11:00:00Z`) / 1000;
   expect(await readMeasurement(memory.storage, 'work', 'accuracy')).toMatchObject({
@@ -119,26 +113,24 @@ test('the newest measurement of an objective is kept, and when it became missed 
 });
 
 test('shadow variants are in no objective that does not name them, nor in the figures of a day', async () => {
-  const memory = new MemoryStorage();
-  await label(memory, '2026-11-20T10', 100, 95);
-  await label(memory, '2026-11-20T10', 100, 10, { variant: 'Shadow' });
-  await run(memory, [{ accuracy: { atLeast: 0.9 } }, { accuracy: { atLeast: 0.9 }, variant: 'Shadow' }]);
+  await label('2026-11-20T10', 100, 95);
+  await label('2026-11-20T10', 100, 10, { variant: 'Shadow' });
+  await run([{ accuracy: { atLeast: 0.9 } }, { accuracy: { atLeast: 0.9 }, variant: 'Shadow' }]);
   expect(shown()).toEqual([
     { Objective: 'accuracy', TrueValue: 0.95 },
     { Objective: 'accuracy Shadow', TrueValue: 0.1, QualityMissed: 1 },
   ]);
-  const { binary_classification_metrics: day } = report(memory, '2026-11-20', 'statistics.json');
+  const { binary_classification_metrics: day } = report('2026-11-20', 'statistics.json');
   expect(day.accuracy.value).toBe(0.95);
 });
 
 test('only changed windows are measured, the first of which ends with the latest change', async () => {
-  const memory = new MemoryStorage();
-  await label(memory, '2026-11-20T10', 100, 50);
+  await label('2026-11-20T10', 100, 50);
   memory.writtenMs.set(truthKeys.labeled('2026-11-20T10'), BEGAN - 3_600_000);
-  expect(await run(memory, [{ accuracy: { atLeast: 0.9 } }])).toBe(1);
+  expect(await run([{ accuracy: { atLeast: 0.9 } }])).toBe(1);
   expect(shown()).toEqual([]);
-  await label(memory, '2026-11-12T10', 100, 95);
-  await run(memory, [{ accuracy: { atLeast: 0.9 } }]);
+  await label('2026-11-12T10', 100, 95);
+  await run([{ accuracy: { atLeast: 0.9 } }]);
   expect(shown()).toEqual([{ Objective: 'accuracy', TrueValue: 0.95 }]);
   expect([...memory.objects.keys()].filter((key) => key.startsWith(truthKeys.reportsPrefix))).toEqual([
     truthKeys.reports('2026-11-12', 'statistics.json'),
@@ -148,7 +140,7 @@ test('only changed windows are measured, the first of which ends with the latest
   // An earlier run was killed after its join.
   published.length = 0;
   memory.put(truthKeys.toPublish('2026-11-20T10', 'etag'), {});
-  await run(memory, [{ accuracy: { atLeast: 0.9 } }]);
+  await run([{ accuracy: { atLeast: 0.9 } }]);
   expect(shown()).toMatchObject([{ QualityMissed: 1 }]);
 });
 
@@ -157,16 +149,15 @@ describe('labels that come late', () => {
   const [good, bad] = [0.98, 0.6];
   const at = (time: string) => Date.parse(`2026-11-${time}:00:00Z`) / 1000;
   /** A run over 100 labels a day of each of these days, of which a share is right. */
-  const labelDays = async (memory: MemoryStorage, days: number[], share: number, count = 100) => {
+  const labelDays = async (days: number[], share: number, count = 100) => {
     memory.writtenMs.clear();
-    for (const day of days)
-      await label(memory, `2026-11-${String(day).padStart(2, '0')}T10`, count, Math.round(count * share));
+    for (const day of days) await label(`2026-11-${String(day).padStart(2, '0')}T10`, count, Math.round(count * share));
     published.length = 0;
-    await run(memory, objectives);
+    await run(objectives);
     const { missed, since, rows } = (await readMeasurement(memory.storage, 'work', 'accuracy')) ?? {};
     return { missed, since, rows, alarms: published.filter(({ QualityMissed }) => QualityMissed === 1).length };
   };
-  const history = async (memory: MemoryStorage) => {
+  const history = async () => {
     const changes = await readChanges(memory.storage, 'work', { fromMs: 0, toMs: BEGAN });
     return changes.map(({ isMissed, since, second }) => [isMissed, since, second]);
   };
@@ -174,39 +165,36 @@ describe('labels that come late', () => {
   test.each([[[good, bad]], [[bad, good]]])(
     'change nothing of today if they are of an old week: %j',
     async (shares) => {
-      const memory = new MemoryStorage();
-      for (const share of shares) await labelDays(memory, share === bad ? [21, 22, 23] : [1, 2, 3], share);
+      for (const share of shares) await labelDays(share === bad ? [21, 22, 23] : [1, 2, 3], share);
       const fallen = { missed: true, since: at('16T11'), alarms: 1 };
-      expect(await labelDays(memory, [2], 1, 1)).toEqual({ ...fallen, rows: 300 });
-      expect(await labelDays(memory, [23], 1, 1)).toEqual({ ...fallen, rows: 301 });
+      expect(await labelDays([2], 1, 1)).toEqual({ ...fallen, rows: 300 });
+      expect(await labelDays([23], 1, 1)).toEqual({ ...fallen, rows: 301 });
       // In the newest window, before its last hour.
-      expect(await labelDays(memory, [21], 1, 1)).toEqual({ ...fallen, rows: 302 });
-      expect(await history(memory)).toEqual([[true, at('16T11'), at('23T11')]]);
+      expect(await labelDays([21], 1, 1)).toEqual({ ...fallen, rows: 302 });
+      expect(await history()).toEqual([[true, at('16T11'), at('23T11')]]);
     },
   );
 
   test('of an old bad week raise no alarm, and are history', async () => {
-    const memory = new MemoryStorage();
-    await labelDays(memory, [21, 22, 23], good);
-    expect(await labelDays(memory, [7, 8, 9], bad)).toMatchObject({ missed: false, rows: 300, alarms: 0 });
+    await labelDays([21, 22, 23], good);
+    expect(await labelDays([7, 8, 9], bad)).toMatchObject({ missed: false, rows: 300, alarms: 0 });
     const week = [
       [true, at('02T11'), at('09T11')],
       [false, at('16T11'), at('16T11')],
     ];
-    expect(await history(memory)).toEqual(week);
-    expect(await labelDays(memory, [8], 1, 1)).toMatchObject({ missed: false, alarms: 0 });
-    expect(await history(memory)).toEqual(week);
+    expect(await history()).toEqual(week);
+    expect(await labelDays([8], 1, 1)).toMatchObject({ missed: false, alarms: 0 });
+    expect(await history()).toEqual(week);
     // The week was good after all.
-    expect(await labelDays(memory, [8], 1, 3000)).toMatchObject({ missed: false, alarms: 0 });
-    expect(await history(memory)).toEqual([]);
+    expect(await labelDays([8], 1, 3000)).toMatchObject({ missed: false, alarms: 0 });
+    expect(await history()).toEqual([]);
   });
 
   test('correct the newest window, which then never was missed', async () => {
-    const memory = new MemoryStorage();
-    await labelDays(memory, [20], good);
-    expect(await labelDays(memory, [23], bad, 1000)).toMatchObject({ missed: true, since: at('16T11') });
-    expect(await labelDays(memory, [22], 1, 9000)).toMatchObject({ missed: false, since: 0, alarms: 0 });
-    expect(await history(memory)).toEqual([]);
+    await labelDays([20], good);
+    expect(await labelDays([23], bad, 1000)).toMatchObject({ missed: true, since: at('16T11') });
+    expect(await labelDays([22], 1, 9000)).toMatchObject({ missed: false, since: 0, alarms: 0 });
+    expect(await history()).toEqual([]);
   });
 });
 
@@ -214,42 +202,38 @@ test.each<[string, Partial<LabeledRow>, object, string]>([
   ['classes that no label has', { prediction: { value: 'cat' } }, { accuracy: { atLeast: 0.9 } }, '200 of 200'],
   ['one error that decides', { label: 1.5, prediction: { value: 9 } }, { rmse: { atMost: 1 } }, 'fewer than 1000 rows'],
 ])('what does not tell raises no alarm: %s', async (_, row, objective, why) => {
-  const memory = new MemoryStorage();
-  await label(memory, '2026-11-20T10', 200, 0, row);
-  await run(memory, [objective]);
+  await label('2026-11-20T10', 200, 0, row);
+  await run([objective]);
   expect(shown()).toEqual([{ Objective: Object.keys(objective)[0], TrueValue: expect.any(Number) }]);
   const kept = await readMeasurement(memory.storage, 'work', Object.keys(objective)[0] as string);
   expect(kept).toMatchObject({ missed: null, why: expect.stringContaining(why), since: 0, turns: [] });
 });
 
 test('what the model predicts is the same in all windows and days of a run', async () => {
-  const memory = new MemoryStorage();
   for (const day of ['18', '19', '20'])
     for (let i = 0; i < 12; i += 1)
-      await label(memory, `2026-11-${day}T10`, 1, 0, { label: i * Number(day), prediction: { value: i } });
-  await run(memory, [
+      await label(`2026-11-${day}T10`, 1, 0, { label: i * Number(day), prediction: { value: i } });
+  await run([
     { mae: { atMost: 1 }, over: '1d' },
     { bias: { atMost: 1 }, over: '3d' },
   ]);
   expect(shown().map(({ Objective }) => Objective)).toEqual(['mae', 'bias']);
   for (const day of ['18', '19', '20'])
-    expect(report(memory, `2026-11-${day}`, 'statistics.json')).toHaveProperty('regression_metrics');
+    expect(report(`2026-11-${day}`, 'statistics.json')).toHaveProperty('regression_metrics');
 });
 
 test('an inference that claims to be of the future moves no window', async () => {
-  const memory = new MemoryStorage();
-  await label(memory, '2026-11-20T10', 100, 50);
-  await label(memory, '2226-11-20T10', 1, 1);
-  await run(memory, [{ accuracy: { atLeast: 0.9 } }]);
+  await label('2026-11-20T10', 100, 50);
+  await label('2226-11-20T10', 1, 1);
+  await run([{ accuracy: { atLeast: 0.9 } }]);
   expect(shown()).toMatchObject([{ TrueValue: 0.5, QualityMissed: 1 }]);
 });
 
 test('resumes where the time of an invocation ended, and measures nothing twice', async () => {
-  const memory = new MemoryStorage();
-  for (const day of ['17', '18', '19', '20']) await label(memory, `2026-11-${day}T10`, 10, 9);
+  for (const day of ['17', '18', '19', '20']) await label(`2026-11-${day}T10`, 10, 9);
   const objectives = [{ accuracy: { atLeast: 0.5 } }, { f1: { atLeast: 0.5 } }];
   const truth = { modelMonitorSchedule: 'churn-quality' };
-  expect(await run(memory, objectives, truth, () => 1000)).toBe(7);
+  expect(await run(objectives, truth, () => 1000)).toBe(7);
   expect(shown()).toHaveLength(2);
   expect(published.filter(({ MonitoringSchedule }) => MonitoringSchedule !== undefined)).toHaveLength(1);
   const days = [...memory.objects.keys()].filter((key) => key.endsWith('/statistics.json'));
@@ -286,16 +270,15 @@ const violations = z.strictObject({
 });
 
 test("the files and metrics of a day have Model Monitor's form: two classes", async () => {
-  const memory = new MemoryStorage();
-  await label(memory, '2026-11-20T10', 300, 210);
+  await label('2026-11-20T10', 300, 210);
   const objectives = [
     { accuracy: { atLeast: 0.9 } },
     { recall: { atLeast: 0.5 } },
     { auc: { atLeast: 0.5 } },
     { accuracy: { atLeast: 0.99 }, variant: 'A' },
   ];
-  await run(memory, objectives, { modelMonitorSchedule: 'churn-quality' });
-  const found = statistics.parse(report(memory, '2026-11-20', 'statistics.json'));
+  await run(objectives, { modelMonitorSchedule: 'churn-quality' });
+  const found = statistics.parse(report('2026-11-20', 'statistics.json'));
   expect(found.dataset.item_count).toBe(300);
   const metrics = found.binary_classification_metrics as Record<string, { value: number; standard_deviation: number }>;
   expect(metrics.confusion_matrix).toEqual({ 0: { 0: 105, 1: 45 }, 1: { 0: 45, 1: 105 } });
@@ -304,14 +287,12 @@ test("the files and metrics of a day have Model Monitor's form: two classes", as
     [0.7, 0.7, 0.3, 0.7, 0.7].map((each) => expect.closeTo(each, 12)),
   );
   expect(metrics.accuracy?.standard_deviation).toBeCloseTo(Math.sqrt((0.7 * 0.3) / 300), 3);
-  expect(constraints.parse(report(memory, '2026-11-20', 'constraints.json')).binary_classification_constraints).toEqual(
-    {
-      accuracy: { threshold: 0.9, comparison_operator: 'LessThanThreshold' },
-      recall: { threshold: 0.5, comparison_operator: 'LessThanThreshold' },
-      auc: { threshold: 0.5, comparison_operator: 'LessThanThreshold' },
-    },
-  );
-  const { violations: all } = violations.parse(report(memory, '2026-11-20', 'constraint_violations.json'));
+  expect(constraints.parse(report('2026-11-20', 'constraints.json')).binary_classification_constraints).toEqual({
+    accuracy: { threshold: 0.9, comparison_operator: 'LessThanThreshold' },
+    recall: { threshold: 0.5, comparison_operator: 'LessThanThreshold' },
+    auc: { threshold: 0.5, comparison_operator: 'LessThanThreshold' },
+  });
+  const { violations: all } = violations.parse(report('2026-11-20', 'constraint_violations.json'));
   expect(all.map((each) => [each.metric_name, each.constraint_check_type])).toEqual([
     ['accuracy', 'LessThanThreshold'],
   ]);
@@ -332,11 +313,11 @@ test("the files and metrics of a day have Model Monitor's form: two classes", as
 
 test("the files of a day have Model Monitor's form: more classes, numbers, few rows, and none for texts", async () => {
   const day = async (rows: Partial<LabeledRow>[], objectives: object[] = []) => {
-    const memory = new MemoryStorage();
-    for (const row of rows) await label(memory, '2026-11-20T10', 1, 1, row);
-    await run(memory, objectives);
+    memory = new MemoryStorage();
+    for (const row of rows) await label('2026-11-20T10', 1, 1, row);
+    await run(objectives);
     return ['statistics.json', 'constraints.json', 'constraint_violations.json'].map((file) =>
-      report(memory, '2026-11-20', file),
+      report('2026-11-20', file),
     );
   };
   // The counts of AWS's example of two classes; here, with one more class.

@@ -68,12 +68,15 @@ const result = (shard: number, stats: RunStatsJson, more: Partial<ShardResult> =
   ...more,
 });
 
-const store = (memory: MemoryStorage, one: ShardResult): void => {
+let memory: MemoryStorage;
+beforeEach(() => {
+  memory = new MemoryStorage();
+});
+const store = (one: ShardResult): void => {
   memory.put(`${replayKeys.shardPrefix(RUN, one.shard)}result.json`, one);
 };
 
 test('a shard can be claimed only once', async () => {
-  const memory = new MemoryStorage();
   const claim = (shard: number) => claimShard(memory.storage, 'w', { run: RUN, shard });
   await claim(0);
   await claim(1);
@@ -88,8 +91,7 @@ test('a shard can be claimed only once', async () => {
 test('merged results of shards equal those of one process', async () => {
   const random = new Random(3);
   const latencies = Array.from({ length: 300 }, () => 10 + 1000 * random.next());
-  const memory = new MemoryStorage();
-  for (const shard of [0, 1, 2]) store(memory, result(shard, statsOf(latencies.filter((_, i) => i % 3 === shard))));
+  for (const shard of [0, 1, 2]) store(result(shard, statsOf(latencies.filter((_, i) => i % 3 === shard))));
   const collected = await collectShards(memory.storage, 'w', plan([100, 100, 100]));
   const merged = collected.stats.distributions.get('request_latency')?.summary();
   const stats = new RunStats();
@@ -102,20 +104,19 @@ test('merged results of shards equal those of one process', async () => {
 });
 
 describe('missing requests', () => {
-  async function collect(memory: MemoryStorage, planned: StoredPlan): Promise<Collected> {
+  async function collect(planned: StoredPlan): Promise<Collected> {
     return collectShards(memory.storage, 'w', planned);
   }
 
   test('finds lost shards with their failure, incomplete shards and late shards', async () => {
-    const memory = new MemoryStorage();
-    store(memory, result(0, statsOf([5, 6]), { unsent: 7, skipped: { NoRequest: 1 }, lateMs: 4000 }));
+    store(result(0, statsOf([5, 6]), { unsent: 7, skipped: { NoRequest: 1 }, lateMs: 4000 }));
     memory.put(replayKeys.claim(RUN, 1), {});
     memory.put(`${replayKeys.shardPrefix(RUN, 1)}failure.json`, { name: 'TargetUnreachable', message: 'no route' });
     // A shard that crashes while it writes leaves lines without figures.
     memory.put(`${replayKeys.shardPrefix(RUN, 2)}profile_export.jsonl`, '{}\n');
-    store(memory, result(3, statsOf([7]), { skipped: { CaptureChanged: 2 }, unread: 2 }));
+    store(result(3, statsOf([7]), { skipped: { CaptureChanged: 2 }, unread: 2 }));
     const planned = plan([10, 20, 30, 3]);
-    const collected = await collect(memory, planned);
+    const collected = await collect(planned);
     expect(collected.lost).toEqual([
       { shard: 1, requests: 20, claimed: true, failure: { name: 'TargetUnreachable', message: 'no route' } },
       { shard: 2, requests: 30, claimed: false },
@@ -143,26 +144,24 @@ describe('missing requests', () => {
   });
 
   test('counts a shard with an invalid result as lost, and keeps the other results', async () => {
-    const memory = new MemoryStorage();
     const keyOf = (shard: number) => `${replayKeys.shardPrefix(RUN, shard)}result.json`;
-    store(memory, result(0, statsOf([5, 6])));
+    store(result(0, statsOf([5, 6])));
     memory.put(keyOf(1), '{"shard":1,');
     memory.put(replayKeys.claim(RUN, 1), {});
-    const collected = await collect(memory, plan([2, 1]));
+    const collected = await collect(plan([2, 1]));
     expect(collected).toMatchObject({ sent: 2, stats: { succeeded: 2 } });
     const failure = { name: 'SyntaxError', message: expect.any(String) };
     expect(collected.lost).toEqual([{ shard: 1, requests: 1, claimed: true, failure }]);
   });
 
   test('distinguishes requests that a stopped replay did not send from lost ones', async () => {
-    const memory = new MemoryStorage();
     memory.put(replayKeys.stop(RUN), 'manually');
     memory.writtenMs.set(replayKeys.stop(RUN), START + 1000);
-    store(memory, result(0, statsOf([5, 6]), { unsent: 8, stopped: true }));
+    store(result(0, statsOf([5, 6]), { unsent: 8, stopped: true }));
     memory.put(replayKeys.claim(RUN, 1), {});
-    store(memory, result(3, statsOf([7]), { unsent: 2 }));
+    store(result(3, statsOf([7]), { unsent: 2 }));
     const planned = plan([10, 20, 30, 3]);
-    const collected = await collect(memory, planned);
+    const collected = await collect(planned);
     expect(collected).toMatchObject({
       stop: START + 1000,
       wasCancelled: true,
@@ -184,35 +183,32 @@ describe('missing requests', () => {
   });
 
   test('a stop order after all requests were sent has no effect', async () => {
-    const memory = new MemoryStorage();
     memory.put(replayKeys.stop(RUN), {});
-    store(memory, result(0, statsOf([5])));
+    store(result(0, statsOf([5])));
     const planned = plan([1]);
-    const collected = await collect(memory, planned);
+    const collected = await collect(planned);
     expect(collected.wasCancelled).toBe(false);
     expect(failureOf(planned, collected, undefined)).toBeUndefined();
   });
 
   test('fails if no request was sent', async () => {
-    const memory = new MemoryStorage();
-    store(memory, result(0, statsOf([]), { skipped: { NotAnObject: 3 } }));
+    store(result(0, statsOf([]), { skipped: { NotAnObject: 3 } }));
     const planned = plan([3]);
-    expect(failureOf(planned, await collect(memory, planned), undefined)).toEqual({
+    expect(failureOf(planned, await collect(planned), undefined)).toEqual({
       error: 'NothingSent',
       cause: 'Nothing was sent: no record could be sent (NotJson: 2, NotAnObject: 3)',
     });
     const none = plan([]);
-    expect(failureOf({ ...none, skipped: {} }, await collect(memory, { ...none, skipped: {} }), undefined)).toEqual({
+    expect(failureOf({ ...none, skipped: {} }, await collect({ ...none, skipped: {} }), undefined)).toEqual({
       error: 'NothingSent',
       cause: 'Nothing was sent: the window has no requests',
     });
   });
 
   test('fails with the error of the Map even if nothing is missing', async () => {
-    const memory = new MemoryStorage();
-    store(memory, result(0, statsOf([5])));
+    store(result(0, statsOf([5])));
     const planned = plan([1]);
-    const collected = await collect(memory, planned);
+    const collected = await collect(planned);
     expect(failureOf(planned, collected, { error: 'States.X', cause: 'y' })).toEqual({
       error: 'States.X',
       cause: 'y',
@@ -233,20 +229,18 @@ describe('missing requests', () => {
   ])(
     'an error rate of at most %d%%: %j succeeded, %d failed, %d cancelled',
     async (maxErrorRate, latencies, failed, cancelled, cause) => {
-      const memory = new MemoryStorage();
-      store(memory, result(0, statsOf(latencies, failed, cancelled)));
+      store(result(0, statsOf(latencies, failed, cancelled)));
       const planned = plan([latencies.length + failed + cancelled], { maxErrorRate });
-      const failure = failureOf(planned, await collect(memory, planned), undefined);
+      const failure = failureOf(planned, await collect(planned), undefined);
       if (cause === undefined) expect(failure).toBeUndefined();
       else expect(failure).toEqual({ error: 'ReplayErrorRate', cause: expect.stringMatching(cause) });
     },
   );
 
   test('reports a shard that used all of its connections', async () => {
-    const memory = new MemoryStorage();
-    store(memory, result(0, statsOf([5]), { maxConnections: 800 }));
+    store(result(0, statsOf([5]), { maxConnections: 800 }));
     const planned = plan([1]);
-    const [line] = remarks(planned, await collect(memory, planned));
+    const [line] = remarks(planned, await collect(planned));
     expect(line).toMatch(/all of its 800 connections/);
   });
 });
