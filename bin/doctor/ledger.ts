@@ -66,7 +66,7 @@ class Differences {
   findings(): Found {
     const { traces, verdicts } = this.compared;
     const compared = `${many(traces, 'trace')} and ${many(verdicts, 'verdict')} of the ledger`;
-    if (this.#names.size === 0) return ok(`${compared} are in MLflow, and it has no others.`);
+    if (this.#names.size === 0) return ok(`${compared} are in MLflow, which has no others of the stack.`);
     return [...this.#names].map(([kind, { count, first }]) => {
       const named = `${first.join(', ')}${count > first.length ? ', …' : ''}`;
       return warning(`${count} ${DIFFERENCES[kind].what}: ${named}. (${compared}.)`, DIFFERENCES[kind].repair);

@@ -132,7 +132,9 @@ describe('doctor --ledger', () => {
     const { lines, ok } = await doctor({}, ...LEDGER);
     expect(lines).toEqual([NO_QUOTA]);
     expect(ok).toContainEqual(
-      expect.stringMatching(/^ledger: 1 trace and [1-9]\d* verdicts of the ledger are in MLflow /),
+      expect.stringMatching(
+        /^ledger: 1 trace and [1-9]\d* verdicts of the ledger are in MLflow, which has no others of the stack\.$/,
+      ),
     );
   });
 
