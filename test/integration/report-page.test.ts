@@ -135,7 +135,7 @@ inBrowser('in a browser', () => {
     [
       'What next?',
       () => firstScreen(html),
-      /\n✗ .* Next: inference-monitor worst --scorer fluency --from 2026-11-29T12/,
+      /\n✗ .* Next: inference-monitor worst --scorer fluency --from 2026-11-23T12/,
     ],
     ['Since when is fluency worse?', () => row('Objectives', 'fluency').since?.text, /^2026-11-24 0\d:00 UTC$/],
     ['For whom?', () => firstScreen(html), /variant green; since about 2026-11-24 0\d:00 UTC/],
