@@ -3,11 +3,13 @@
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { many, time } from '../../src/core/text/figure-text.ts';
 import { block, exact, firstOf, type Page, section } from '../../src/core/text/page.ts';
+import { forgetIds } from '../../src/ledger/forget.ts';
 import { confirmed } from '../cli/confirm.ts';
 import { command, option, options } from '../cli/options.ts';
 import { notice, print } from '../cli/output.ts';
 import { stackOptions, withStack } from '../cli/stack.ts';
-import { captureCommands, describedTraces, forgetTraces, mlflowCommands, tracesToForget } from '../operate/forget.ts';
+import { type FoundTrace, tracesOf } from '../operate/find-traces.ts';
+import { captureCommands, mlflowCommands, tracesToForget } from '../operate/forget.ts';
 
 const OPTIONS = options(
   option('--trace <ids...>', 'ids of traces').conflicts(['user', 'session']),
@@ -19,7 +21,7 @@ const OPTIONS = options(
 
 /** What `--json` prints. */
 export interface ForgetOutput {
-  traces: { traceId: string; time: string; variant: string }[];
+  traces: FoundTrace[];
   /** Files of the ledger that were rewritten without their ids. */
   rewritten: number;
   /** Commands that delete the rest: the traces in MLflow, and the lines in the capture files. */
@@ -35,14 +37,13 @@ export default command('forget', OPTIONS, async (flags) => {
   await withStack(flags, async ({ storage, outputs, about }) => {
     const work = { storage, workBucket: outputs.workBucket };
     const hours = await tracesToForget(work, { traces, user, session });
-    const found = await describedTraces(work, hours);
+    const found = await tracesOf(work, hours);
     for (const { time: at, traceId, variant } of found) notice(`${time(at)} ${traceId} ${variant}`);
     const ask = `Forget who sent ${many(hours.size, 'request')}? The ledger keeps no copy of these ids.`;
     if (hours.size > 0 && !(await confirmed(ask, yes))) return;
-    const rewritten = hours.size > 0 ? await forgetTraces(work, hours) : 0;
+    const rewritten = hours.size > 0 ? await forgetIds(work, hours, Date.now()) : 0;
     const remains = { mlflow: mlflowCommands(found), captures: captureCommands(found) };
-    const listed = found.map(({ traceId, time, variant }) => ({ traceId, time, variant }));
-    const result = { traces: listed, rewritten, remains };
+    const result = { traces: found, rewritten, remains };
     print<ForgetOutput>(result, flags.json, forgottenPage(result), about);
   });
 });

@@ -1,12 +1,11 @@
 /** Forgets what the ledger knows of who had a conversation, and names what is left in other places. */
 
+import { fitted } from '../../src/captures/trace/text.ts';
 import type { Work } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { shellWord } from '../../src/core/text/shell-word.ts';
-import { dayOf } from '../../src/ledger/files.ts';
-import { forgetIds } from '../../src/ledger/forget.ts';
 import { ID_TABLES } from '../../src/ledger/tables.ts';
-import { type FoundTrace, type Hours, tracesNamed, tracesOf, tracesOfPerson } from './find-traces.ts';
+import { type FoundTrace, type Hours, tracesWith } from './find-traces.ts';
 
 /** Whom to forget: one of these. */
 export interface Person {
@@ -28,16 +27,15 @@ const PSEUDONYM = /:[0-9a-f]{12}$/;
  */
 export async function tracesToForget(work: Work, { traces = [], user, session }: Person): Promise<Hours> {
   for (const value of [user, session]) if (value !== undefined) refuseEverybody(value);
-  const found: Hours = new Map();
-  const add = (hours: Hours): void => {
-    for (const [traceId, hour] of hours) found.set(traceId, hour);
-  };
-  if (user !== undefined) add(await tracesOfPerson(work, 'userId', user));
-  if (session !== undefined) add(await tracesOfPerson(work, 'sessionId', session));
+  const found: Hours = new Map([
+    ...(user === undefined ? [] : await tracesWith(work, 'ids/people', 'userId', [fitted(user)])),
+    ...(session === undefined ? [] : await tracesWith(work, 'ids/people', 'sessionId', [fitted(session)])),
+  ]);
   // Few days have ids, and all have captures.
   for (const table of [...ID_TABLES, 'captures'] as const) {
     const rest = traces.filter((traceId) => !found.has(traceId));
-    if (rest.length > 0) add(await tracesNamed(work, rest, table));
+    const own = rest.length === 0 ? [] : await tracesWith(work, table, 'traceId', rest);
+    for (const [traceId, hour] of own) found.set(traceId, hour);
   }
   const [unknown] = traces.filter((traceId) => !found.has(traceId));
   if (unknown !== undefined) {
@@ -60,52 +58,32 @@ function refuseEverybody(value: string): void {
   }
 }
 
-/** Forgets the ids of these traces. @returns how many files were rewritten */
-export function forgetTraces(work: Work, hours: Hours): Promise<number> {
-  const days = Map.groupBy(hours, ([, hour]) => dayOf(hour));
-  const traces = [...days].map(([day, ids]) => [day, ids.map(([traceId]) => traceId)] as const);
-  return forgetIds(work, Object.fromEntries(traces), Date.now());
-}
-
-/** Traces are read and deleted so many at a time. */
+/** Traces that a command deletes: a shell limits its length. */
 const AT_ONCE = 100;
 
-/** Returns what became of the traces, in the order of time. */
-export async function describedTraces(work: Work, hours: Hours): Promise<FoundTrace[]> {
-  const all = [...hours];
-  const found: FoundTrace[] = [];
-  for (let at = 0; at < all.length; at += AT_ONCE) {
-    found.push(...(await tracesOf(work, new Map(all.slice(at, at + AT_ONCE)))));
-  }
-  return found.toSorted((a, b) => (a.time < b.time ? -1 : 1));
-}
-
 /** Returns the commands that delete traces in MLflow. */
-export const mlflowCommands = (traces: readonly FoundTrace[]): string[] =>
-  [...Map.groupBy(traces, ({ experimentId }) => experimentId)].flatMap(([experimentId, own]) => {
-    const parts = Array.from({ length: Math.ceil(own.length / AT_ONCE) }, (_, n) =>
-      own.slice(n * AT_ONCE, (n + 1) * AT_ONCE),
-    );
-    return parts.map((part) => {
-      const given = [experimentId, part.map(({ traceId }) => traceId)].map((one) => JSON.stringify(one));
-      const code = `import mlflow; mlflow.MlflowClient().delete_traces(${given[0]}, trace_ids=${given[1]})`;
-      return `python3 -c ${shellWord(code)}`;
-    });
-  });
-
-const COPY = 'capture-lines.jsonl';
+export function mlflowCommands(traces: readonly FoundTrace[]): string[] {
+  const commands: string[] = [];
+  for (const [experiment, own] of Map.groupBy(traces, ({ experimentId }) => experimentId)) {
+    const ids = own.map(({ traceId }) => traceId);
+    for (let at = 0; at < ids.length; at += AT_ONCE) {
+      const [of, these] = [experiment, ids.slice(at, at + AT_ONCE)].map((one) => JSON.stringify(one));
+      const code = `import mlflow; mlflow.MlflowClient().delete_traces(${of}, trace_ids=${these})`;
+      commands.push(`python3 -c ${shellWord(code)}`);
+    }
+  }
+  return commands;
+}
 
 /** Returns the commands that write capture files again without the lines of traces; each fails if its file has changed. */
 export function captureCommands(traces: readonly FoundTrace[]): string[] {
-  const all = traces.flatMap(({ places }) => places).toSorted((a, b) => a.start - b.start);
-  return [...Map.groupBy(all, ({ bucket, key, etag }) => JSON.stringify([bucket, key, etag])).values()].map((own) => {
+  const places = traces.flatMap((trace) => trace.places);
+  const files = Map.groupBy(places, ({ bucket, key, etag }) => JSON.stringify([bucket, key, etag]));
+  return [...files.values()].map((own) => {
     const [{ bucket = '', key = '', etag = '' } = {}] = own;
-    // Behind a line is the end of the line.
-    const starts = [0, ...own.map(({ end }) => end + 2)];
-    const kept = starts.map((start, at) => `(${start}, ${own[at]?.start ?? 'None'})`).join(', ');
-    const code = `d = open("${COPY}", "rb").read(); open("${COPY}", "wb").write(b"".join(d[a:b] for a, b in [${kept}]))`;
-    const get = ['aws', 's3api', 'get-object', '--bucket', bucket, '--key', key, '--if-match', etag, COPY];
-    const put = ['aws', 's3', 'cp', COPY, `s3://${bucket}/${key}`];
-    return `${get.map(shellWord).join(' ')} && python3 -c ${shellWord(code)} && ${put.map(shellWord).join(' ')} && rm ${COPY}`;
+    const get = ['aws', 's3api', 'get-object', '--bucket', bucket, '--key', key, '--if-match', etag, 'lines.jsonl'];
+    const sed = `LC_ALL=C sed ${shellWord(own.map(({ line }) => `${line}d`).join(';'))} lines.jsonl > rest.jsonl`;
+    const put = ['aws', 's3', 'cp', 'rest.jsonl', `s3://${bucket}/${key}`];
+    return [get.map(shellWord).join(' '), sed, put.map(shellWord).join(' ')].join(' && ');
   });
 }

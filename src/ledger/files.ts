@@ -8,8 +8,8 @@ import type { Work } from '../core/aws/storage.ts';
 import { ledgerKeys } from '../core/contract/work-keys.ts';
 import { forEachConcurrently, inOrder } from '../core/process/concurrency.ts';
 import { readForgotten } from './forgotten.ts';
-import { fromParquet, partsIn, type Sought, searchParquet, TAIL_BYTES, toParquet } from './parquet.ts';
-import { isOfIds, type LedgerRows, LINE_TABLES, type Row, type Table } from './tables.ts';
+import { arrayBufferOf, fromParquet, partsIn, type Sought, TAIL_BYTES, toParquet } from './parquet.ts';
+import { isOfIds, type LedgerRows, LINE_TABLES, type Row, SOUGHT, type Table } from './tables.ts';
 
 export interface LedgerFile {
   table: Table;
@@ -62,7 +62,7 @@ export async function writeFile<T extends Table>(
   parts: readonly string[] = [],
 ): Promise<LedgerFile | undefined> {
   const { storage, workBucket } = work;
-  const rows = isOfIds(table) ? await withoutForgotten(work, all) : all;
+  const rows = isOfIds(table) ? await keptIds(work, table, all) : all;
   // A merged file also says which parts need not be read.
   if (rows.length === 0 && parts.length === 0) return undefined;
   const body = await toParquet(table, rows, parts);
@@ -75,10 +75,12 @@ export async function writeFile<T extends Table>(
   return { table, day, key, first, last, isMerged: parts.length > 0, size: body.length, lastModifiedMs: Date.now() };
 }
 
-async function withoutForgotten<T extends Table>(work: Work, rows: readonly Row<T>[]): Promise<readonly Row<T>[]> {
+/** Returns rows of ids, without those that are forgotten, in the order of the ids, so that of most groups nothing need be read. */
+async function keptIds<T extends Table>(work: Work, table: T, rows: readonly Row<T>[]): Promise<readonly Row<T>[]> {
   const list = await readForgotten(work);
   const forgotten = new Set(list.flatMap(({ traces }) => Object.values(traces).flat()));
-  return forgotten.size === 0 ? rows : rows.filter(({ traceId = '' }) => !forgotten.has(traceId));
+  const idOf = (row: Row<T>): string => String(row[SOUGHT[table][0] as keyof Row<T>] ?? '');
+  return rows.filter(({ traceId = '' }) => !forgotten.has(traceId)).sort((a, b) => (idOf(a) < idOf(b) ? -1 : 1));
 }
 
 const NAME = /dt=(.{10})\/(merged-)?(\d\d)-(\d\d)-\w+(?:\.part)?\.parquet$/;
@@ -118,7 +120,7 @@ export async function* readFiles<T extends Table>(
   const get = async (key: string) => ({ key, stored: await storage.getBytes(workBucket, key) });
   for await (const { key, stored } of inOrder(AT_ONCE, keys, get)) {
     if (stored === undefined) gone?.(key);
-    else yield* fromParquet(table, stored.bytes, `s3://${workBucket}/${key}`, only);
+    else yield* fromParquet(table, arrayBufferOf(stored.bytes), `s3://${workBucket}/${key}`, only);
   }
 }
 
@@ -160,8 +162,8 @@ export async function* searchFiles<T extends Table>(
   gone?: (key: string) => void,
 ): AsyncGenerator<Row<T>[]> {
   const search = (file: ListedFile): Promise<Row<T>[][] | undefined> => {
-    const source = { file: partsOfFile(work, file), where: `s3://${work.workBucket}/${file.key}` };
-    return Array.fromAsync(searchParquet(table, source, sought, only)).catch((error: Error) => {
+    const where = `s3://${work.workBucket}/${file.key}`;
+    return Array.fromAsync(fromParquet(table, partsOfFile(work, file), where, only, sought)).catch((error: Error) => {
       if (!GONE.has(error.name)) throw error;
       gone?.(file.key);
       return undefined;

@@ -1,6 +1,6 @@
 /** Forgets the ids of traces: their rows in the tables of ids. The other tables have no id of a person. */
 import type { Work } from '../core/aws/storage.ts';
-import { type ListedFile, listFiles, partsOf, readFiles, removeFiles, searchFiles, writeFile } from './files.ts';
+import { dayOf, type ListedFile, listFiles, partsOf, readFiles, removeFiles, searchFiles, writeFile } from './files.ts';
 import { changeForgotten, type Forgotten, readForgotten } from './forgotten.ts';
 import { ID_TABLES, type Row } from './tables.ts';
 
@@ -10,10 +10,12 @@ const UNDER_WAY_MS = 3_600_000;
 /**
  * Lists the traces, and then rewrites the files with their rows. It may be killed and repeated at any time.
  *
- * @param traces by day, such as `2026-11-20`
+ * @param hours of their inferences, such as `2026-11-20T10`, by trace
  * @returns how many files were rewritten
  */
-export async function forgetIds(work: Work, traces: Forgotten['traces'], nowMs: number): Promise<number> {
+export async function forgetIds(work: Work, hours: ReadonlyMap<string, string>, nowMs: number): Promise<number> {
+  const days = Map.groupBy(hours.keys(), (traceId) => dayOf(hours.get(traceId) ?? ''));
+  const traces = Object.fromEntries(days);
   await changeForgotten(work, (list) => [...list, { atMs: nowMs, traces }]);
   let all = 0;
   // A merge may have written their rows to another file meanwhile.
@@ -27,16 +29,13 @@ export async function forgetIds(work: Work, traces: Forgotten['traces'], nowMs: 
 /** Looks once more for rows that others wrote who had read the list before. @param hasTime whether there is time to look at some files */
 export async function forgetAgain(work: Work, nowMs: number, hasTime: () => boolean): Promise<void> {
   const open = (await readForgotten(work)).filter(({ isSettled }) => !isSettled);
-  const done = new Set<string>();
-  for (const one of open) {
-    if (!hasTime()) break;
-    await leaveOut(work, one.traces);
-    if (one.atMs < nowMs - UNDER_WAY_MS) done.add(JSON.stringify(one));
+  for (const { traces } of open) {
+    if (!hasTime()) return;
+    await leaveOut(work, traces);
   }
-  if (done.size === 0) return;
-  await changeForgotten(work, (list) =>
-    list.map((one) => (done.has(JSON.stringify(one)) ? { ...one, isSettled: true } : one)),
-  );
+  const isOver = ({ atMs }: Forgotten): boolean => atMs < nowMs - UNDER_WAY_MS;
+  if (!open.some(isOver)) return;
+  await changeForgotten(work, (list) => list.map((one) => (isOver(one) ? { ...one, isSettled: true } : one)));
 }
 
 /** Rewrites the files with rows of these traces. @returns how many */

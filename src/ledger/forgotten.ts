@@ -17,22 +17,16 @@ export interface Forgotten {
 }
 
 /** Returns what is forgotten, in the order of time. */
-export const readForgotten = async (work: Work): Promise<Forgotten[]> => (await readList(work)).list;
-
-async function readList({ storage, workBucket }: Work): Promise<{ list: Forgotten[]; etag?: string }> {
-  const stored = await storage.getText(workBucket, ledgerKeys.forgotten);
-  if (stored === undefined) return { list: [] };
-  const list = parseStored<Forgotten[]>(stored.text, `s3://${workBucket}/${ledgerKeys.forgotten}`);
-  return { list, etag: stored.etag };
-}
+export const readForgotten = async ({ storage, workBucket }: Work): Promise<Forgotten[]> =>
+  (await storage.getJson<Forgotten[]>(workBucket, ledgerKeys.forgotten)) ?? [];
 
 /** Changes the list, also while others do. @throws RetryableError `StorageUnavailable` */
-export function changeForgotten(work: Work, change: (list: Forgotten[]) => Forgotten[]): Promise<void> {
-  const { storage, workBucket } = work;
+export function changeForgotten({ storage, workBucket }: Work, change: (list: Forgotten[]) => Forgotten[]) {
   const key = ledgerKeys.forgotten;
-  return untilWritten(`s3://${workBucket}/${key}`, async () => {
-    const { list, etag } = await readList(work);
-    const written = await storage.putJsonIf(workBucket, key, change(list), etag);
-    return written === undefined ? undefined : { result: undefined };
+  const where = `s3://${workBucket}/${key}`;
+  return untilWritten(where, async () => {
+    const { text = '[]', etag } = (await storage.getText(workBucket, key)) ?? {};
+    const result = await storage.putJsonIf(workBucket, key, change(parseStored(text, where)), etag);
+    return result === undefined ? undefined : { result };
   });
 }

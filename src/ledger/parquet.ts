@@ -1,5 +1,5 @@
 /** Rows as Parquet. The packages are loaded with the first row. */
-import type { AsyncBuffer, FileMetaData, ParquetRowRange, SchemaElement } from 'hyparquet';
+import type { AsyncBuffer, SchemaElement } from 'hyparquet';
 import { notS3 } from '../core/aws/storage-errors.ts';
 import { PipelineError, saidBy } from '../core/errors/errors.ts';
 import { type ColumnType, columnName, type Row, SOUGHT, TABLES, type Table } from './tables.ts';
@@ -68,35 +68,6 @@ export async function toParquet<T extends Table>(
 /** Numbers for times, and texts as they are. */
 const PARSERS = { timestampFromMilliseconds: Number };
 
-/** A file of which parts are read. */
-interface Source {
-  file: AsyncBuffer;
-  /** For messages. */
-  where: string;
-}
-
-/**
- * Yields the rows of a file, a group at a time. A column that the file does not have is absent.
- *
- * @param only these columns; by default all
- * @throws RetryableError `StorageUnavailable` if the bytes are not Parquet
- */
-export async function* fromParquet<T extends Table>(
-  table: T,
-  bytes: Buffer,
-  where: string,
-  only?: readonly string[],
-): AsyncGenerator<Row<T>[]> {
-  const { parquetMetadata } = await import('hyparquet');
-  const source = { file: arrayBufferOf(bytes), where };
-  const metadata = await orNoParquet(source, async () => parquetMetadata(source.file));
-  const ranges: ParquetRowRange[] = [];
-  for (let rowStart = 0; rowStart < metadata.num_rows; rowStart += GROUP_ROWS) {
-    ranges.push({ rowStart, rowEnd: rowStart + GROUP_ROWS });
-  }
-  yield* readRanges(table, source, metadata, ranges, only);
-}
-
 /** A column, and the values that are wanted there. */
 export interface Sought<T extends Table> {
   column: keyof Row<T> & string;
@@ -104,60 +75,48 @@ export interface Sought<T extends Table> {
 }
 
 /**
- * Yields the rows that have one of the values. Groups without any are not read, as far as their bloom filters and their least and greatest
- * value tell.
+ * Yields the rows of a file, a group at a time. A column that the file does not have is absent.
  *
- * @throws RetryableError `StorageUnavailable` if the bytes are not Parquet; the errors of the source
+ * @param where for messages
+ * @param only these columns; by default all
+ * @param sought only the rows with one of the values: groups without any are not read, as far as their bloom filters and their least and
+ *   greatest value tell
+ * @throws RetryableError `StorageUnavailable` if the bytes are not Parquet; the errors of the file
  */
-export async function* searchParquet<T extends Table>(
+export async function* fromParquet<T extends Table>(
   table: T,
-  source: Source,
-  { column, values }: Sought<T>,
-  only?: readonly (keyof Row<T> & string)[],
-): AsyncGenerator<Row<T>[]> {
-  const { parquetMetadataAsync, parquetScan } = await import('hyparquet');
-  const { file } = source;
-  const name = columnName(column);
-  const { metadata, ranges } = await orNoParquet(source, async () => {
-    const metadata = await parquetMetadataAsync(file, { initialFetchSize: TAIL_BYTES });
-    const pruningFilter = { [name]: { $in: [...values] } };
-    return parquetScan({ file, metadata, columns: [name], pruningFilter, useBloomFilters: true });
-  });
-  for await (const rows of readRanges(table, source, metadata, ranges, only && [...new Set([...only, column])])) {
-    yield rows.filter((row) => values.has(row[column] as string));
-  }
-}
-
-async function* readRanges<T extends Table>(
-  table: T,
-  source: Source,
-  metadata: FileMetaData,
-  ranges: readonly ParquetRowRange[],
+  file: AsyncBuffer,
+  where: string,
   only: readonly string[] = Object.keys(TABLES[table]),
+  sought?: Sought<T>,
 ): AsyncGenerator<Row<T>[]> {
-  const { parquetRead } = await import('hyparquet');
-  const known = new Set(metadata.schema.map(({ name }) => name));
-  const columns = only.filter((column) => known.has(columnName(column)));
-  const options = { file: source.file, metadata, parsers: PARSERS, columns: columns.map(columnName) };
-  for (const range of ranges) {
-    const rows: Row<T>[] = [];
-    const onComplete = (read: unknown[][]) => void rows.push(...read.map((values) => rowOf<T>(values, columns)));
-    await orNoParquet(source, () => parquetRead({ ...options, ...range, onComplete }));
-    yield rows;
-  }
-}
-
-/** @throws RetryableError `StorageUnavailable` unless the storage itself has failed */
-async function orNoParquet<V>({ file, where }: Source, read: () => Promise<V>): Promise<V> {
+  const { parquetMetadataAsync, parquetRead, parquetScan } = await import('hyparquet');
   try {
-    return await read();
+    const metadata = await parquetMetadataAsync(file, { initialFetchSize: TAIL_BYTES });
+    const known = new Set(metadata.schema.map(({ name }) => name));
+    const wanted = new Set(sought ? [...only, sought.column] : only);
+    const columns = [...wanted].filter((column) => known.has(columnName(column)));
+    const options = { file, metadata, parsers: PARSERS, columns: columns.map(columnName) };
+    const pruningFilter = sought && { [columnName(sought.column)]: { $in: [...sought.values] } };
+    const { ranges } = await parquetScan({
+      ...options,
+      useBloomFilters: true,
+      ...(pruningFilter && { pruningFilter }),
+    });
+    for (const range of ranges) {
+      const rows: Row<T>[] = [];
+      const onComplete = (read: unknown[][]) => void rows.push(...read.map((values) => rowOf<T>(values, columns)));
+      await parquetRead({ ...options, ...range, onComplete });
+      yield sought ? rows.filter((row) => sought.values.has(row[sought.column] as string)) : rows;
+    }
   } catch (error) {
     if (error instanceof PipelineError) throw error;
     throw notS3(`${file.byteLength} bytes that are not Parquet (${saidBy(error)})`, where);
   }
 }
 
-const arrayBufferOf = ({ buffer, byteOffset, length }: Buffer): ArrayBuffer =>
+/** Returns bytes as a file that is read. */
+export const arrayBufferOf = ({ buffer, byteOffset, length }: Buffer): ArrayBuffer =>
   buffer.slice(byteOffset, byteOffset + length) as ArrayBuffer;
 
 function rowOf<T extends Table>(values: readonly unknown[], columns: readonly string[]): Row<T> {

@@ -171,7 +171,7 @@ export type Table = keyof typeof TABLES;
 /** The tables with ids that people chose: users, sessions, inferences. */
 export const ID_TABLES = ['ids/people', 'ids/inferences'] as const satisfies Table[];
 export const isOfIds = (table: Table): boolean => ID_TABLES.some((one) => one === table);
-/** The columns that rows are found by, which have bloom filters. Rows of ids stand in merged files in the order of the first one. */
+/** The columns that rows are found by, which have bloom filters. Rows of ids stand in the order of the first one. */
 export const SOUGHT: Record<Table, readonly string[]> = {
   captures: ['traceId'],
   verdicts: ['traceId'],
@@ -201,13 +201,8 @@ export const eventIn = (row: EventColumns): EventColumns =>
 /** Rows of each of these. */
 export type LedgerRows = { [T in LineTable]: Row<T>[] };
 
-export const noRows = (): LedgerRows => ({
-  captures: [],
-  verdicts: [],
-  inferences: [],
-  'ids/people': [],
-  'ids/inferences': [],
-});
+export const noRows = (): LedgerRows =>
+  Object.fromEntries(LINE_TABLES.map((table) => [table, []])) as unknown as LedgerRows;
 
 /** Returns the name of a column as files and SQL have it. */
 export const columnName = (column: string): string => column.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);

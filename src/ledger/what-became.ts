@@ -26,8 +26,27 @@ export type Outcome = keyof typeof OUTCOMES;
 
 /** The columns that the folds read. */
 const FILE = ['attempt', 'run', 'bucket', 'key', 'start', 'outcome', 'reason'] as const;
-const LINE = [...FILE, 'precedence', 'traceId', 'line', 'evaluated', 'judgeable', 'notJudged', 'reasons'] as const;
-const VERDICT = ['precedence', 'attempt', 'run', 'traceId', 'scorer', 'state', 'value', 'errorCode', 'found'] as const;
+export const LINE = [
+  ...FILE,
+  'precedence',
+  'traceId',
+  'line',
+  'evaluated',
+  'judgeable',
+  'notJudged',
+  'reasons',
+] as const;
+export const VERDICT = [
+  'precedence',
+  'attempt',
+  'run',
+  'traceId',
+  'scorer',
+  'state',
+  'value',
+  'errorCode',
+  'found',
+] as const;
 
 /** Which rows are read. */
 export interface RowQuery {

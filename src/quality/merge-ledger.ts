@@ -9,7 +9,7 @@ import { ledgerKeys } from '../core/contract/work-keys.ts';
 import { inOrder } from '../core/process/concurrency.ts';
 import { isFirst, type LedgerFile, listFiles, partsOf, readFiles, removeFiles, writeFile } from '../ledger/files.ts';
 import { forgetAgain } from '../ledger/forget.ts';
-import { isOfIds, LINE_TABLES, type LineTable, type Row, SOUGHT, type Table } from '../ledger/tables.ts';
+import { LINE_TABLES, type LineTable, type Row, type Table } from '../ledger/tables.ts';
 import { countsOfDay, readSum, writeSum } from './day-sums.ts';
 import { COUNTED } from './fold.ts';
 import type { Measure } from './objectives.ts';
@@ -111,15 +111,7 @@ async function mergeFiles<T extends LineTable>(
       if ((row.attempt ?? 0) >= (events.get(event)?.attempt ?? 0)) events.set(event, row);
     }
   }
-  const all = [...events.values()];
-  return writeFile(work, table, day, isOfIds(table) ? inOrderOf(table, all) : all, keys);
-}
-
-/** Sorts rows by the column that they are found by, so that most groups need not be read. */
-function inOrderOf<T extends Table>(table: T, rows: readonly Row<T>[]): Row<T>[] {
-  const [first] = SOUGHT[table] as (keyof Row<T>)[];
-  const idOf = (row: Row<T>): string => String((first && row[first]) ?? '');
-  return rows.toSorted((a, b) => (idOf(a) < idOf(b) ? -1 : 1));
+  return writeFile(work, table, day, [...events.values()], keys);
 }
 
 /** Returns what tells a row apart from those of other runs, lines, scorers and predictions. */

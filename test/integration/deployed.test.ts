@@ -3,14 +3,27 @@
  * state machine, and the functions run. A Python reader that shares no code with the product compares S3 with MLflow.
  */
 
+import { join } from 'node:path';
+import type { FindOutput } from '../../bin/commands/find.ts';
 import type { RatesOutput } from '../../bin/commands/rates.ts';
-import { captureLine, chatLine, chatReply, chatRequest, json, mixedLines } from '../helpers/deployed-captures.ts';
+import { Storage } from '../../src/core/aws/storage.ts';
+import {
+  callerLine,
+  captureLine,
+  chatLine,
+  chatReply,
+  chatRequest,
+  json,
+  mixedLines,
+} from '../helpers/deployed-captures.ts';
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { type Comparison, type DeployedReader, startDeployedReader } from '../helpers/deployed-reader.ts';
+import { ledgerRows } from '../helpers/ledger-rows.ts';
 import { type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
 import { MlflowApi } from '../helpers/mlflow-api.ts';
 import { expectPublished } from '../helpers/published-json.ts';
 import { runCli } from '../helpers/replay.ts';
+import { temporaryFolder } from '../helpers/temporary-folder.ts';
 import { timedLine } from '../helpers/timed-line.ts';
 
 interface MlflowCounts {
@@ -531,5 +544,50 @@ describe('runs that are started one by one', () => {
         payload: { errorType: 'InvalidInput' },
       });
     });
+  });
+
+  test('find says what became of a user’s conversations, and after forget nothing of the person is left or comes back', async () => {
+    const file = `${ENDPOINT}/AllTraffic/2026/11/18/10/people.jsonl`;
+    const of = (user: string, at: number): string =>
+      callerLine(
+        `${user} ${at}`,
+        { user: `${user}-7`, session_id: `${user}-s${at}` },
+        '2026-11-18T10:00:00Z',
+        `${user}-i${at}`,
+      );
+    await stage({ [file]: [of('jane', 0), of('jane', 1), of('joe', 0)] });
+    const run = async (): Promise<void> => expectAccountedFor(await pipeline.run(pipeline.event(file)));
+    await run();
+    const env = { ...environment.ministack.env, MLFLOW_TRACKING_URI: '', MLFLOW_EXPERIMENT_NAME: '' };
+    const ask = async (...args: string[]): Promise<FindOutput> => {
+      return JSON.parse((await runCli([...args, '--stack', 'first', '--json'], env)).stdout);
+    };
+    const find = (...args: string[]) => ask('find', ...args, '--from', '2026-11-18');
+    const { traces } = await find('--user', 'jane-7');
+    expect(traces.map(({ session }) => session).toSorted()).toEqual(['jane-s0', 'jane-s1']);
+    expect(traces[0]).toMatchObject({ outcome: 'traced', places: [{ key: file }], user: 'jane-7' });
+    expect(traces[0]?.verdicts).toContainEqual(
+      expect.objectContaining({ scorer: 'safety', state: 'given', value: 'yes' }),
+    );
+    expect((await find('--id', 'joe-i0', '--scorer', 'safety=yes')).traces).toMatchObject([{ user: 'joe-7' }]);
+    const words = [
+      '--filter',
+      "trace.text LIKE '%joe 0%'",
+      '--from',
+      '2026-11-18',
+      '--out',
+      join(temporaryFolder('find-'), 'a.jsonl'),
+    ];
+    expect(await ask('dataset', ...words)).toMatchObject({ captures: 1 });
+    expect((await runCli(['forget', '--user', 'jane-7', '--stack', 'first'], env)).stderr).toMatch(/tr-.*tr-.*--yes/s);
+    const forgotten = await ask('forget', '--user', 'jane-7', '--yes');
+    expect(forgotten.traces.map(({ traceId }) => traceId).toSorted()).toEqual(
+      traces.map(({ traceId }) => traceId).toSorted(),
+    );
+    await run();
+    expect(await find('--user', 'jane-7')).toMatchObject({ traces: [] });
+    const rows = await ledgerRows(new Storage(environment.clients.s3), pipeline.outputs.workBucket);
+    const text = JSON.stringify(rows, (_, value) => (typeof value === 'bigint' ? String(value) : value));
+    expect(['jane-', 'joe-7', 'joe-s0', 'joe-i0'].map((id) => text.includes(id))).toEqual([false, true, true, true]);
   });
 });
