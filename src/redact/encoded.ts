@@ -70,9 +70,10 @@ export function fileIn(whole: Readonly<Record<string, unknown>>) {
   const { format, source } = whole;
   const form = typeof format === 'string' && typeof source === 'object' ? format : undefined;
   const holder: Record<string, unknown> = form === undefined ? whole : Object(source);
-  const key = FILES.find((name) => typeof holder[name] === 'string') ?? '';
+  const key = FILES.find((name) => typeof holder[name] === 'string');
+  if (key === undefined) return undefined;
   const named = TYPES.map((name) => holder[name]).find((name) => typeof name === 'string');
-  const type = key && (named ?? (form && typeOfForm(form)));
+  const type = named ?? (form && typeOfForm(form));
   const base64 = String(holder[key]);
   // What is no base64 beside the name of a text is the text itself.
   const isFile =

@@ -7,7 +7,7 @@ import { jsonIn } from '../core/values/json-in.ts';
 import { DATA_URL_MARK, fileIn, maskedBase64, maskedUrls, NOT_MASKED } from './encoded.ts';
 import { Forms, find, type Item, MAX_VALUE_CHARS, merged, respelled } from './find.ts';
 import type { Kind } from './kinds.ts';
-import { type Cut, findPieces, type Holder, MAX_NAME_CHARS, type Part, type Pieces } from './pieces.ts';
+import { type Cut, findPieces, type Holder, isToken, MAX_NAME_CHARS, type Part, type Pieces } from './pieces.ts';
 import { type Word, wordsOfName } from './words.ts';
 
 /** 48 bits: two of a million values have the same pseudonym with a chance of 1 in 560. */
@@ -18,6 +18,8 @@ const MAX_NESTED = 4;
 const MIN_CHARS = 4;
 /** No card, phone or security number is smaller. */
 const MIN_NUMBER = 1e6;
+/** What says again what a token was. */
+const TOKEN_TWINS = ['bytes', 'top_logprobs', 'top_tokens'];
 /** Names of what a reply hands to a tool. */
 const ARGUMENTS = new Set(['input', 'arguments', 'args']);
 /** A name or a word, which is no item. The shortest items without a digit are keys: 15 characters with hyphens, those of AWS, and 24. */
@@ -214,14 +216,13 @@ export class Masker {
       const before = this.changes;
       // The prompt again, token by token.
       if (key === 'prompt_logprobs' && before > 0) delete value[key];
-      const isField = fields.has(key.toLowerCase());
+      const isField = fields.size > 0 && fields.has(key.toLowerCase());
       const name = !isField && typeof entry === 'string' && /^(?:value|data)$/.test(key) ? entry : key;
-      if (isField || fields.has(name.toLowerCase())) this.#whole(value, key, name);
+      if (isField || (fields.size > 0 && fields.has(name.toLowerCase()))) this.#whole(value, key, name);
       // Of a field's value, the names are left. A number among the arguments of a tool is no prediction.
       this.#walk(value, key, name, hasNumbers || ARGUMENTS.has(key), nested);
       // The bytes of tokens, and those that the model considered beside them, say what they were.
-      const twins = /^tokens?$/.test(key) && this.changes > before ? ['bytes', 'top_logprobs', 'top_tokens'] : [];
-      for (const twin of twins) delete value[twin];
+      if (isToken(key) && this.changes > before) for (const twin of TOKEN_TWINS) delete value[twin];
       const masked = WORD.test(key) ? key : this.text(key);
       if (masked === key) continue;
       let free = masked;

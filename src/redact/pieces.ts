@@ -18,6 +18,9 @@ export type Pieces = Map<Holder, Map<string | number, Part[]>>;
 /** Whether the texts of lists are pieces of one, or only those without an item of their own. */
 export type Cut = 'surely' | 'maybe';
 
+/** Whether a name is that of the tokens of a text. */
+export const isToken = (name: string): boolean => name === 'token' || name === 'tokens';
+
 /** A text in a list, with the place where it stands. */
 interface Leaf {
   holder: Holder;
@@ -80,14 +83,14 @@ const hasWords = (row: unknown): boolean =>
 
 /** Returns the texts within lists by their path, without the places in the lists, but for the rows of a table. */
 function leavesIn(value: unknown, cut?: Cut): Iterable<Leaf[]> {
-  const lists = new Map<number, Leaf[]>();
+  const lists = new Map<number | undefined, Leaf[]>();
   const paths = new Map<string, number>();
-  // A number, since a path of long names would be read again for each value.
-  const pathOf = (path: number, name: string | number): number => {
-    const inner = `${path} ${name}`;
+  // A number, since a path of long names would be read again for each value. It begins at a list: nothing outside of lists has pieces.
+  const pathOf = (path: number | undefined, name: string | number): number => {
+    const inner = `${path ?? `- ${paths.size}`} ${name}`;
     return paths.get(inner) ?? paths.set(inner, paths.size + 1).size;
   };
-  const collect = (holder: Holder, key: string | number, path: number, listed?: Cut): void => {
+  const collect = (holder: Holder, key: string | number, path?: number, listed?: Cut): void => {
     const inner = holder[key];
     if (typeof inner === 'string') {
       // A JSON document is not a piece of a longer text. It is read by itself.
@@ -105,11 +108,11 @@ function leavesIn(value: unknown, cut?: Cut): Iterable<Leaf[]> {
     } else if (typeof inner === 'object' && inner !== null) {
       for (const name of Object.keys(inner)) {
         if (typeof (inner as Holder)[name] === 'number') continue;
-        const inside = /^tokens?$/.test(name) ? 'surely' : listed;
-        collect(inner as Holder, name, pathOf(path, name.slice(-MAX_NAME_CHARS)), inside);
+        const inside = isToken(name) ? 'surely' : listed;
+        collect(inner as Holder, name, inside && pathOf(path, name.slice(-MAX_NAME_CHARS)), inside);
       }
     }
   };
-  collect({ value }, 'value', 0, cut);
+  collect({ value }, 'value', undefined, cut);
   return lists.values();
 }
