@@ -50,12 +50,12 @@ export class Forms {
     return this.#those((signs * 64 + most) * 64 + hexes, isUsable);
   }
 
-  ofNumber({ digits, dots }: Run): readonly NamedForm[] {
-    const most = Math.min(digits, MAX_LONG);
-    const dotted = Math.min(dots, MAX_DOTS);
-    const isUsable = (form: Form): boolean =>
-      form.digits !== undefined && form.digits <= most && (form.dots ?? 0) <= dotted;
-    return this.#those(-most * (MAX_DOTS + 1) - dotted, isUsable);
+  ofNumber(run: Run): readonly NamedForm[] {
+    const digits = Math.min(run.digits, MAX_LONG);
+    const [dots, groups] = [Math.min(run.dots, MAX_PARTS), Math.min(run.groups, MAX_PARTS)];
+    const isUsable = ({ digits: least = Number.POSITIVE_INFINITY, ...form }: Form): boolean =>
+      least <= digits && (form.dots ?? 0) <= dots && (form.groups ?? 0) <= groups;
+    return this.#those(-(digits * 16 + dots * 4 + groups), isUsable);
   }
 
   #those(key: number, isUsable: (form: NamedForm) => boolean): readonly NamedForm[] {
@@ -69,8 +69,8 @@ const isOfSigns = ({ signs = [] }: Form, has: number): boolean => signs.some((al
 
 /** No form needs more digits or letters in a row. */
 const MAX_LONG = 50;
-/** Those of an address. */
-const MAX_DOTS = 3;
+/** Dots of an address, and groups. */
+const MAX_PARTS = 3;
 
 /**
  * Returns every item. The time is linear in the length: look-behinds keep a pattern from beginning within a run of characters that it
@@ -85,14 +85,9 @@ export function find(written: string, forms: Forms, told: readonly Word[] = [], 
   // In each form, since a sign that is folded may join an item to what stands beside it.
   const texts = new Set([read.replace(UNSPACED, (letters) => ' '.repeat(letters.length)), read, written]);
   const [first] = texts;
-  const found = new Map<string, Item>();
-  for (const text of texts) {
-    for (const item of new Search(text, first === text ? undefined : first, forms, told).run(within)) {
-      const key = `${item.name} ${item.start} ${item.end}`;
-      found.set(key, found.get(key) ?? item);
-    }
-  }
-  return [...found.values()];
+  const items = [...texts].flatMap((text) => new Search(text, first, forms, told).run(within));
+  // The first one of those at the same place.
+  return [...new Map(items.reverse().map((item) => [`${item.name} ${item.start} ${item.end}`, item])).values()];
 }
 
 /** A part of a text in which matches begin between two places. */
@@ -123,7 +118,7 @@ class Search {
   constructor(text: string, other: string | undefined, forms: Forms, told: readonly Word[]) {
     this.#text = text;
     this.#isWide = /[^\0-\xff]/.test(text);
-    this.#other = other;
+    this.#other = other === text ? undefined : other;
     this.#forms = forms;
     this.#told = told;
     this.#toldHere = text.length <= MAX_VALUE_CHARS ? told : [];

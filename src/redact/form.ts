@@ -21,9 +21,10 @@ export interface Form {
    * what the item has before the match.
    */
   pattern: RegExp;
-  /** A match begins at a number with so many digits and dots or more, … */
+  /** A match begins at a number with so many digits, dots and groups or more, … */
   digits?: number;
   dots?: number;
+  groups?: number;
   /** … or at a word that has all signs, of `SIGNS`, of one of these. */
   signs?: readonly number[];
   /** Such a word has so many letters, digits, hyphens and dots in a row, or hexadecimal digits. */

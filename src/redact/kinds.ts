@@ -232,15 +232,15 @@ export const KINDS = {
   ],
   card: [
     { pattern: CARD, digits: 12, behind: 24, read: readCard },
-    { pattern: CARD_GROUPED, digits: 12, behind: 24, read: readCard },
+    { pattern: CARD_GROUPED, digits: 12, groups: 2, behind: 24, read: readCard },
   ],
   ssn: [
-    { pattern: SSN, digits: 9, read: readSsn },
+    { pattern: SSN, digits: 9, groups: 3, read: readSsn },
     { pattern: SSN_NAMED, digits: 9, word: 'ssn', read: digitsOf },
   ],
   mac: [
     { pattern: MAC, signs: [SIGNS.parts], hint: WITHIN_MAC, read: bare },
-    { pattern: MAC, digits: 12, behind: 24, read: bare },
+    { pattern: MAC, digits: 12, groups: 3, behind: 24, read: bare },
     { pattern: MAC_NAMED, signs: [SIGNS.digit, SIGNS.letter], hex: 12, read: readNamedMac },
   ],
   ip: [
@@ -251,7 +251,7 @@ export const KINDS = {
   date_of_birth: BIRTHS,
   phone: [
     { pattern: PHONE_INTERNATIONAL, digits: 7, read: readInternationalPhone },
-    { pattern: PHONE_NORTH_AMERICAN, digits: 10, read: readNorthAmericanPhone },
+    { pattern: PHONE_NORTH_AMERICAN, digits: 10, groups: 3, read: readNorthAmericanPhone },
     { pattern: PHONE_NAMED, digits: 7, word: 'phone', read: readNamedPhone },
   ],
 } satisfies Readonly<Record<RedactKind, readonly Form[]>>;

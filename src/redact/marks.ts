@@ -89,6 +89,8 @@ export interface Run extends Range {
   digits: number;
   /** Dots within. */
   dots: number;
+  /** Rows of digits. */
+  groups: number;
 }
 
 /** No number of a person has fewer. */
@@ -111,15 +113,17 @@ export function numbersIn(text: string, ranges: readonly Range[] = [{ start: 0, 
       let end = start + 1;
       let digits = 1;
       let dots = 0;
+      let groups = 1;
       for (let at = end; at - end <= MAX_SEPARATORS; at += 1) {
         const code = text.charCodeAt(at);
         if (code === DOT) dots += 1;
         if (isDigit(code)) {
+          if (at > end) groups += 1;
           digits += 1;
           end = at + 1;
         } else if (!SEPARATORS.has(code)) break;
       }
-      if (digits >= MIN_DIGITS || text[end] === YEAR) runs.push({ start, end, digits, dots });
+      if (digits >= MIN_DIGITS || text[end] === YEAR) runs.push({ start, end, digits, dots, groups });
       DIGIT.lastIndex = end;
     }
   }
