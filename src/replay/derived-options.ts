@@ -1,4 +1,4 @@
-/** What is known of a replay without the schema of its options, which takes time to load. */
+/** Answers questions about a replay without loading the schema of its options, which takes time. */
 import type { ReplayOptions } from './options.ts';
 
 /** Enough for about 2,000 pairs: with the default model, a pair costs about one cent. */

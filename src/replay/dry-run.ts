@@ -7,14 +7,14 @@ import { type EntrySource, schedule } from './schedule/timing.ts';
 import { unreadable } from './source/peek.ts';
 import { localReader, type RangeReader } from './source/range-reader.ts';
 
-/** The most steps of the shape over time. */
+/** Maximum number of steps in the chart of the load over time. */
 const STEPS = 60;
 
 export interface DryRun {
   requests: number;
   /** Seconds between the first and the last request; 0 without a schedule. */
   seconds: number;
-  /** The most requests in any second; 0 without a schedule. */
+  /** Number of requests in the busiest second; 0 without a schedule. */
   peakPerSecond: number;
   meanPerSecond: number;
   /** Requests in each of at most 60 equal steps. */
@@ -31,7 +31,7 @@ interface DryRunJob extends Pick<PreparerOptions, 'files' | 'options' | 'onSkipp
   index: EntrySource;
   /** Default: from the local disk. */
   reader?: RangeReader;
-  /** Masks content types, whose parameters callers choose. */
+  /** Masks content types, because callers choose their parameters. */
   keep?: Keep | undefined;
   /** Called before each batch with the number of requests so far. If it throws, the dry run ends. */
   onBatch(requests: number): void;

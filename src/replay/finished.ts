@@ -22,7 +22,7 @@ export interface FinishedReplay extends Pick<SendOutcome, 'sent' | 'unsent' | 'm
   /** Description of the target, without secrets. */
   target: Record<string, string>;
   options: ReplayOptions;
-  /** Where the captures are, as the user named it. */
+  /** Location of the captures, as the user gave it. */
   source: string;
   captures: { files: number; records: number; firstMs: number | null; lastMs: number | null };
   results: MeasuredRun;
@@ -30,7 +30,7 @@ export interface FinishedReplay extends Pick<SendOutcome, 'sent' | 'unsent' | 'm
   startMs: number;
   endMs: number;
   wasCancelled: boolean;
-  /** Why a part of the schedule was not sent. */
+  /** Reason why a part of the schedule was not sent. */
   incomplete: string | undefined;
 }
 
@@ -40,7 +40,7 @@ export const bottleneckOf = ({ options, results }: FinishedReplay): string | und
 
 const finite = (value: number): number | null => (Number.isFinite(value) ? value : null);
 
-/** How many captures there are, and of what time. */
+/** Returns the number of captures and files, and the time span of the captures. */
 export const capturesOf = (files: readonly SourceFile[], { total, firstMs, lastMs }: SortedIndex) => ({
   files: files.length,
   records: total,
@@ -48,7 +48,7 @@ export const capturesOf = (files: readonly SourceFile[], { total, firstMs, lastM
   lastMs: finite(lastMs),
 });
 
-/** Where the run is logged in MLflow, for links to its traces. @param url of the server's web page */
+/** Returns where in MLflow the run is logged, for links to its traces. @param url of the server's web page */
 export const mlflowFactsOf = ({ experiment, url }: { experiment: Experiment; url?: string }) => ({
   experiment: experiment.name,
   experiment_id: experiment.id,
@@ -69,7 +69,7 @@ export const replayFactsOf = (replay: FinishedReplay): Record<string, unknown> =
   connections: { max_open: replay.maxConnections, failed_ahead: replay.warmFailures },
 });
 
-/** The client's own delay may be this share of the median latency before it counts as a distortion. */
+/** If the client's own delay exceeds this share of the median latency, it counts as a distortion. */
 const BOTTLENECK_SHARE = 0.1;
 /** A shorter delay is not noticeable. */
 const BOTTLENECK_MIN_MS = 10;

@@ -18,7 +18,7 @@ interface FollowUpOptions {
   target: Record<string, string>;
   report: boolean;
   compare?: boolean;
-  /** Judges the replies beside the captured ones. */
+  /** Judges each reply together with the captured reply. */
   judge?: JudgeSettings;
   mlflow?: MlflowPorts;
 }
@@ -48,7 +48,7 @@ export async function openFollowUps(options: FollowUpOptions) {
   return {
     keepCaptured: captured !== undefined,
 
-    /** Reads what happened to a request. @returns keeps it */
+    /** Reads the outcome of a request. @returns a function that keeps the outcome */
     read: (measured: Measured, clock: RunClock): (() => void) => {
       const keep = [captured?.read(measured), exchanges?.read(measured, clock)];
       return () => {
@@ -57,12 +57,12 @@ export async function openFollowUps(options: FollowUpOptions) {
     },
 
     /**
-     * Runs every step even if an earlier one failed: a failing judge or MLflow server must not lose what was measured and
-     * paid for.
+     * Runs every step even if an earlier step failed: a failing judge or MLflow server must not lose measurements that
+     * were paid for.
      *
-     * @param failed whether the replay is a failure by its own measure
+     * @param failed whether the replay failed by its own measure
      * @param signal stops the judge
-     * @returns also a sentence for each failure, and whether the judge was stopped by the signal
+     * @returns a sentence for each failure, and whether the signal stopped the judge
      */
     finish: async (result: ReplayResult, failed: boolean, signal: AbortSignal) => {
       const failures: string[] = [];

@@ -21,9 +21,9 @@ export const REQUEST_METRICS = metrics.request;
 export type RequestMetric = keyof typeof REQUEST_METRICS;
 
 /**
- * The same, and distributions over the run that are not metrics of a record: gaps, failures and the schedule. Not in AIPerf are
- * `replay_client_lag`, the part of the lag that the client causes, without waiting for the concurrency cap; and `captured_…`, what the
- * capture client measured of the same requests. No threshold compares with it.
+ * The metrics of a record, and distributions over the whole run: gaps, failures and the schedule. AIPerf lacks two of
+ * them: `replay_client_lag`, the lag that the client causes apart from waiting for the concurrency cap, and
+ * `captured_…`, the capture client's measurements of the same requests. No threshold can refer to these.
  */
 export const DISTRIBUTION_METRICS: Record<DistributionMetric, MetricDefinition> = {
   ...metrics.request,

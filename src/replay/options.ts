@@ -16,7 +16,7 @@ function refuse(message: string, got: unknown, expected: string): never {
 }
 
 /**
- * Returns the options of a replay, with defaults, and nothing else of what is given. Rejects options that are invalid or
+ * Returns the options of a replay with defaults, without unknown properties. Rejects options that are invalid or
  * contradict each other.
  *
  * @throws PermanentError `InvalidReplayOptions`

@@ -19,26 +19,26 @@ import type { SkippedLine } from './source/types.ts';
 export interface ReplayRequest
   extends Masking,
     Pick<SendJob, 'run' | 'files' | 'target' | 'options' | 'keepCaptured' | 'traceIdOf' | 'pool'> {
-  /** As the user named it. */
+  /** Location of the captures, as the user gave it. */
   source: string;
   index: SortedIndex;
   directory: string;
   inputs: boolean;
-  /** Where the replay will be logged, for `replay.json`. */
+  /** The MLflow experiment of the replay, for `replay.json`. */
   mlflow?: { experiment: Experiment; url?: string };
   /** Lines that were skipped while the index was made. */
   skipped: readonly SkippedLine[];
   onStarted?(progress: SendProgress, stats: RunStats): void;
-  /** Reads what happened to a request and returns a function that keeps it. If it throws, nothing is kept. */
+  /** Reads the outcome of a request and returns a function that keeps it. If reading throws, nothing is kept. */
   read?(measured: Measured, clock: RunClock): () => void;
   signal?: AbortSignal;
 }
 
 export interface ReplayResult extends FinishedReplay {
-  /** Why the rest of the schedule could not be sent. */
+  /** Reason why the rest of the schedule could not be sent. */
   failure?: unknown;
   rest?: Rest | undefined;
-  /** Why result files are not whole, such as a full disk. */
+  /** Reason why result files are incomplete, such as a full disk. */
   unwritten?: unknown;
 }
 
@@ -50,7 +50,7 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
     directory,
     inputs: request.inputs,
     workerId: 'worker_0',
-    // Requests whose results cannot be kept are not sent: they would load the target for nothing.
+    // Requests whose results cannot be kept are not sent: they would load the target without any use.
     onError: (error) => unwritable.abort(error),
   });
   for (const line of request.skipped) results.skipped(line);
@@ -95,7 +95,7 @@ function send(request: ReplayRequest, results: ResultSet, signal: AbortSignal): 
       reader: localReader(files),
       schedule: scheduleFromIndex(index, options),
       maxConcurrency: maxConcurrencyOf(options),
-      // A line that cannot be sent counts once, in whichever pass over the captures it is met.
+      // A line that cannot be sent counts once, even if several passes over the captures read it.
       onSkipped: (line, pass = 0) => {
         if (pass === 0) results.skipped(line);
       },
@@ -132,7 +132,7 @@ function incompleteReason(outcome: SendOutcome, results: ResultSet, unwritten: u
   return reasons.length > 0 ? reasons.join('; ') : undefined;
 }
 
-/** Explains why a part was not sent; `undefined` if everything was sent, or if the user stopped the replay. */
+/** Explains why a part was not sent. Returns `undefined` if everything was sent or the user stopped the replay. */
 export function unsentWarning({ incomplete, wasCancelled, failure }: ReplayResult): string | undefined {
   if (incomplete === undefined || (wasCancelled && failure === undefined)) return undefined;
   return `A part of the schedule was not sent: ${incomplete}.`;

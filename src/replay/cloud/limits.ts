@@ -29,8 +29,9 @@ const CHILD_START_MS = 20;
 /** Additional time for the warm-up requests, which are sent before the clock starts. */
 export const WARMUP_LEAD_MS = 30_000;
 /**
- * Reserved at the end of a shard for uploading its files: as many as its disk holds (`REPLAY_DISK_MIB`), at 48 MB/s. Measured:
- * 79 MB/s to the emulator. Without replies larger than the captured ones they are at most 1.8 GB, at 20 MB/s.
+ * Time reserved at the end of a shard for uploading its files: a full disk (`REPLAY_DISK_MIB`) at 48 MB/s. Measured: 79
+ * MB/s to the emulator. Unless replies are larger than the captured replies, the files have at most 1.8 GB, which 20
+ * MB/s can upload.
  */
 export const WRITE_RESERVE_MS = 90_000;
 /** Shorter windows would need more Lambdas than there are seconds. */
@@ -53,7 +54,10 @@ export const MAX_PER_SECOND = 200;
  * 200 MB and an own lag p99 of 2.4 ms. Opening a connection takes half a millisecond of processor time.
  */
 export const MAX_CONNECTIONS = 800;
-/** Without a schedule, every connection is always busy: with replies of 100 ms, these send 1,280 requests per second. */
+/**
+ * Without a schedule, every connection is always busy. With replies of 100 ms, 128 connections send 1,280 requests per
+ * second.
+ */
 const CONNECTIONS_WITHOUT_SCHEDULE = 128;
 
 /** Reserved in PlanReplay for the schedule of 10 million requests. Measured: 4.8 million take 17 s. */

@@ -38,7 +38,7 @@ export async function cloudTarget(
 export const targetFacts = (target: ReplayInput['target']): Record<string, string> =>
   'url' in target ? { kind: 'url', url: shownUrl(target.url) } : { kind: 'sagemaker', ...target };
 
-/** Whether AWS itself is on this machine, where targets are too. */
+/** Whether AWS is emulated on this machine, where the targets are too. */
 function isEmulated({ AWS_ENDPOINT_URL: aws }: ReplayEnvironment): boolean {
   return /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(URL.parse(aws ?? '')?.hostname ?? '');
 }
@@ -95,12 +95,12 @@ for (const block of OWN_V4) {
   own.addSubnet(`2002:${hex.slice(0, 4)}:${hex.slice(4)}::`, 16 + bits, 'ipv6');
 }
 own.addSubnet('fe80::', 10, 'ipv6');
-// NAT64 of a network's own, whose IPv4 address may be at several places; and the services of AWS on the link.
+// A network's own NAT64 prefix, which may hold the IPv4 address in several places, and the link-local services of AWS.
 own.addSubnet('64:ff9b:1::', 48, 'ipv6');
 own.addSubnet('fd00:ec2::', 32, 'ipv6');
 
 /**
- * Whether an IP address is of the machine itself or its link (loopback, link-local, unspecified), in every form that a
- * socket connects to: also where an IPv6 address contains it.
+ * Whether an IP address belongs to the machine or its link (loopback, link-local, unspecified), in every form that a
+ * socket accepts, including IPv6 addresses that contain an IPv4 address.
  */
 export const isOwnAddress = (address: string): boolean => own.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');

@@ -29,7 +29,7 @@ export interface ReplyComparison {
   refusal?: { before: boolean; after: boolean };
   /** Whether the same tools are called in the same order; set if either side calls one. */
   sameTools?: boolean;
-  /** Name of the error that stopped the comparison; only the status is known then. */
+  /** Name of the error that stopped the comparison. If set, only the status is known. */
   problem?: string;
 }
 
@@ -76,7 +76,7 @@ const toolValues = (reply: ComparableReply): unknown[] =>
     typeof given === 'string' ? (documentIn(given)?.value ?? given) : given,
   ]);
 
-/** The texts of all choices. JSON in no known form is none. */
+/** Returns the texts of all choices. JSON in an unknown form has no texts. */
 const textsOf = ({ unread, text, further = [] }: ComparableReply): string[] => (unread ? [] : [text, ...further]);
 
 function isEmptied(before: ComparableReply, after: ComparableReply): boolean {
@@ -162,7 +162,7 @@ export type Regression = (typeof REGRESSIONS)[number];
 /** Below this overlap, two replies to the same question are rarely the same answer. */
 const LITTLE_IN_COMMON = 0.2;
 
-/** How the reply got worse; empty if no regression is found. */
+/** Lists the ways in which the reply got worse; empty if no regression is found. */
 export function regressionsOf(comparison: ReplyComparison): Regression[] {
   const { status, emptied, kinds, refusal, json, sameTools, overlap } = comparison;
   const found: Regression[] = [];
@@ -182,10 +182,10 @@ export function regressionsOf(comparison: ReplyComparison): Regression[] {
 export const normalize = (text: string): string =>
   text.normalize('NFKC').replace(/[‘’‛]/g, "'").replace(/[“”]/g, '"').replace(/\s+/g, ' ').trim().toLowerCase();
 
-/** Only this much of a text is compared, in characters: megabytes would delay the sending by a second. */
+/** Maximum length of a compared text, in characters: a text of megabytes would delay sending by a second. */
 const MAX_COMPARED = 256 * 1024;
 
-/** Whether two texts are the same for readers. Texts above the limit must be identical. */
+/** Whether two texts look the same to a reader. Texts above the limit must be identical. */
 const readAlike = (a: string, b: string): boolean =>
   a === b || (Math.max(a.length, b.length) <= MAX_COMPARED && normalize(a) === normalize(b));
 
@@ -213,7 +213,7 @@ export function wordOverlap(a: readonly string[], b: readonly string[]): number 
   return (2 * shared) / (a.length + b.length);
 }
 
-/** How refusals begin. A heuristic for common English, German, French and Spanish forms. */
+/** Beginnings of refusals. A heuristic for common English, German, French and Spanish forms. */
 const REFUSALS = [
   /^(i'?m (really |very )?sorry|sorry|i apologi[sz]e|unfortunately)\b.{0,60}\b(can'?t|cannot|can not|unable|won'?t|not able|not (allowed|permitted))\b/,
   /^i (can'?t|cannot|can not|could not|won'?t|will not|must decline|am unable|'m unable|am not able|'m not able)\b/,
@@ -223,7 +223,7 @@ const REFUSALS = [
   /^(je suis désolée?|désolée?)\b.{0,60}\bne (peux|puis) pas\b/,
   /^lo siento\b.{0,60}\bno puedo\b/,
 ];
-/** Only the beginning of a text is searched for a refusal. */
+/** Number of characters at the beginning of a text that are searched for a refusal. */
 const REFUSAL_CHARACTERS = 240;
 
 export function isRefusal(text: string): boolean {

@@ -45,7 +45,7 @@ export interface RunFacts extends Pick<RunData, 'run' | 'directory' | 'target' |
   requests: number;
 }
 
-/** One metric and statistic in both runs. */
+/** One metric and statistic, measured in both runs. */
 export interface MetricRow {
   metric: ComparedMetric;
   statistic: Statistic;
@@ -81,7 +81,7 @@ export type Judging = (tally: ReplyQualityTally, pairs: AsyncIterable<StoredRepl
  * Compares all metrics, outcomes and replies.
  *
  * @param judging adds the judge's verdicts on the replies that differ
- * @returns beside the comparison the values that thresholds are decided on, which no file has
+ * @returns the comparison, and the values on which thresholds are decided, which no file contains
  * @throws PermanentError `NotAReplay`
  */
 export async function compareRuns(before: RunData, after: RunData, judging?: Judging) {
@@ -179,7 +179,10 @@ function pairingNotes(pairs: number, before: number, after: number): string[] {
   return notes;
 }
 
-/** Compares the replies of both runs, each of the second one with that of the first in place of the captured one. @returns the cases, in the order of sending */
+/**
+ * Compares the replies of both runs. The first run's reply replaces the captured reply. @returns the cases, in the
+ * order of sending
+ */
 async function compareQuality(
   before: RunData,
   after: RunData,

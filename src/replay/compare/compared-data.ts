@@ -1,10 +1,13 @@
-/** What two runs of the same captures show, as plain values. Thresholds are decided on it. */
+/** The differences between two runs of the same captures, as plain values. Thresholds are decided on them. */
 import { sum } from '../../core/values/sum.ts';
 import type { MetricValues } from './differences.ts';
 import type { Quality } from './quality.ts';
 import type { ComparedMetric } from './run-data.ts';
 
-/** The values of one metric, in the order in which requests were sent. `of`: number of values of the run with more of them. */
+/**
+ * The values of one metric, in the order in which requests were sent. `of`: the larger of the two runs' numbers of
+ * values.
+ */
 export type ComparedValues = MetricValues & { of: number };
 
 /** The outcomes of the replies of the pairs. */
@@ -13,9 +16,14 @@ export interface RepliesData {
   regressed: number;
   newRefusals: number;
   judged?: JudgedData;
-  /** Pairs whose new reply alone does harm by the judge's verdict. Absent: it was not asked about harm. */
+  /**
+   * Pairs in which only the new reply does harm, according to the judge. Absent if the judge was not asked about harm.
+   */
   harm?: JudgedData;
-  /** By free scorer, of the pairs whose first reply it applies to: how many newly fail, and of how many replies that is known. */
+  /**
+   * For each free scorer: how many of the pairs whose first reply it applies to newly fail, and for how many replies
+   * the outcome is known.
+   */
   newFailures?: Record<string, NewFailures>;
   /** 1 for each compared pair that is a case without the judge, else 0, in the order of sending. Absent: the order is unknown. */
   cases?: Record<'regressed' | 'newRefusals', Float64Array>;
@@ -27,35 +35,35 @@ export interface NewFailures {
   of: number;
 }
 
-/** The judge's verdicts. Pairs that are equal need none. */
+/** The judge's verdicts. Equal pairs need no verdict. */
 interface JudgedData {
-  /** Pairs with two replies that a judge can compare, equal ones included, and those whose new reply says nothing. */
+  /** Pairs with two replies that a judge can compare, including equal replies, and pairs whose new reply is empty. */
   pairs: number;
-  /** By the judge's verdict, or because the new reply says nothing. */
+  /** Worse by the judge's verdict, or because the new reply is empty. */
   worse: number;
   /** Pairs that have no verdict: the judge failed, or the budget was used up. */
   open: number;
 }
 
 export interface ComparedData {
-  /** For each run the number of failed requests, and of all that were not canceled on purpose. */
+  /** For each run, the number of failed requests, and of all requests that were not canceled on purpose. */
   failures: [before: [failed: number, of: number], after: [failed: number, of: number]];
   /**
-   * Requests in both runs. `known`: canceled on purpose in neither. `changes`: of each known one, in the order of sending, 1 if it
-   * newly fails, −1 if it newly succeeds; absent: the order is unknown.
+   * Requests in both runs. `known`: number that neither run canceled on purpose. `changes`: for each of these, in the
+   * order of sending, 1 if it newly fails and −1 if it newly succeeds; absent if the order is unknown.
    */
   pairs: { requests: number; known: number; newlyFailing: number; newlySucceeding: number; changes?: Float64Array };
   metrics: Partial<Record<ComparedMetric, ComparedValues>>;
   /** Absent: the replies were not kept. */
   replies?: RepliesData;
-  /** What each pair of runs shows, if there are several. */
+  /** The data of each pair of runs, if there are several. */
   runs?: readonly ComparedData[];
 }
 
 const inARow = (arrays: readonly (Float64Array | undefined)[]): Float64Array =>
   Float64Array.from(arrays.flatMap((array) => [...(array ?? [])]));
 
-/** Adds up objects of numbers, sequences, and objects of these. What one of them lacks is left out. */
+/** Adds up objects of numbers, sequences, and objects of these. Leaves out keys that any of the objects lacks. */
 function added<T extends object>(all: readonly T[]): T {
   const isInAll = ([key]: [string, unknown]): boolean => all.every((one) => one[key as keyof T] !== undefined);
   const entries = Object.entries(all[0] ?? {}).filter(isInAll);
@@ -68,7 +76,10 @@ function added<T extends object>(all: readonly T[]): T {
   ) as T;
 }
 
-/** What several pairs of runs show together. Their metrics are in each of them: one after the other, their levels would seem alike. */
+/**
+ * Joins the data of several pairs of runs. Their metrics stay separate in `runs`: in a single sequence, the different
+ * levels of the runs would look like correlation between neighbours.
+ */
 export function joinedRuns(runs: readonly ComparedData[]): ComparedData {
   const [first, ...others] = runs;
   if (!first || others.length === 0) return first as ComparedData;

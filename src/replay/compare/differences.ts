@@ -16,7 +16,7 @@ export interface Difference {
   /** difference ÷ before; `null` when before is 0. */
   relative: number | null;
   /**
-   * Of the 95% confidence interval. Infinite if there are too few values for it, which is `null` in JSON.
+   * Lower end of the 95% confidence interval. Infinite if there are too few values, which JSON has as `null`.
    * @nullable
    */
   low: number;
@@ -54,10 +54,10 @@ export const statisticsOf = (values: MetricValues, statistic: Statistic): [befor
     ? (asNumbers(values).map(mean) as [number, number])
     : new QuantileDifferences(values.before, values.after).quantiles(QUANTILES[statistic]);
 
-/** From this share of failed requests on, too much of a mean is made up. */
+/** From this share of failed requests on, too much of the mean is made up. */
 const MOST_MADE_UP = 0.05;
 
-/** Whether so many requests of the first run failed that its mean says little. */
+/** Whether so many requests of the first run failed that its mean is not meaningful. */
 export const isMadeUp = ({ before }: MetricValues): boolean =>
   before.filter((value) => !Number.isFinite(value)).length >= MOST_MADE_UP * before.length;
 
@@ -67,7 +67,10 @@ function succeeded({ before, after }: MetricValues): MetricValues {
   return { before: before.filter(isKnown), after: after.filter(isKnown) };
 }
 
-/** As numbers, for a mean: a failed request took the longest time of both runs, or its own if that is longer. Its throughput is 0. */
+/**
+ * Replaces failed requests by numbers, for a mean: their time is the longest time of both runs, or their own if that is
+ * longer. Their throughput is 0.
+ */
 function asNumbers({ before, after, own }: MetricValues): Float64Array[] {
   let longest = 0;
   for (const values of [before, after]) for (const one of values) if (one < Infinity) longest = Math.max(longest, one);
@@ -80,8 +83,8 @@ function asNumbers({ before, after, own }: MetricValues): Float64Array[] {
 }
 
 /**
- * The difference of the means. The time of a request that failed in the first run is made up, and could hide that successes are
- * slower: both ends then are the farther ones of all requests and of the successes alone.
+ * Returns the difference of the means. The time of a request that failed in the first run is made up, and could hide
+ * slower successes. Each end is therefore the farther of two: over all requests, and over the successes alone.
  */
 function rankedMean(values: MetricValues, relative: boolean): SizedBounds {
   const [before, after] = asNumbers(values) as [Float64Array, Float64Array];

@@ -1,4 +1,4 @@
-/** Which replies of the second run fail a scorer that asks no model, where those of the first run do not. */
+/** Finds replies of the second run that newly fail a scorer without a model: the first run's reply passes it. */
 import type { Capture } from '../../captures/types.ts';
 import { chatCapture } from '../../judge/chat-capture.ts';
 import { codeScorers, scoreOf } from '../../judge/scorers/code-scorers.ts';
@@ -10,11 +10,14 @@ import type { ComparableReply } from './reply.ts';
 /** The scorers that are functions of the exchange, and of which a value is a failure. */
 export const FREE_SCORERS = codeScorers.filter(canFail);
 
-/** Of a reply that is no text, or not all of it, nothing is known. */
+/** A reply that is not text, or not complete, cannot be scored. */
 const isScorable = ({ ok, text, toolCalls, notKeptBytes }: ComparableReply): boolean =>
   ok && notKeptBytes === undefined && text.length <= MAX_TEXT && (text !== '' || toolCalls !== undefined);
 
-/** What both runs have of the request says nothing of the replies: of its personal data, only the system prompt's counts. */
+/**
+ * Both runs have the same request, so it cannot distinguish the replies. For personal data, only the system prompt
+ * matters.
+ */
 const requestFor = ({ name }: CodeScorer, { messages = [] }: StoredReply) =>
   name === 'pii_detected' ? messages.filter(({ role }) => role === 'system' || role === 'developer') : messages;
 
@@ -30,14 +33,17 @@ function captureOf(scorer: CodeScorer, stored: StoredReply, reply: ComparableRep
   };
 }
 
-/** Whether a reply fails the scorer; `undefined` if it does not apply. */
+/** Whether a reply fails the scorer. `undefined` if the scorer does not apply. */
 function fails(scorer: CodeScorer, stored: StoredReply, reply: ComparableReply | undefined): boolean | undefined {
   if (!reply || !isScorable(reply)) return undefined;
   const scored = scoreOf(scorer, captureOf(scorer, stored, reply));
   return 'notJudgeable' in scored ? undefined : isFailure(scorer, scored.value);
 }
 
-/** For each free scorer whether a pair newly fails it: `undefined` if it does not apply to the second reply, `null` if to neither. */
+/**
+ * For each free scorer, whether a pair newly fails it. `undefined` if it does not apply to the second reply, `null` if
+ * it does not apply to the first.
+ */
 export const newFailures = (pair: StoredReply): (boolean | undefined | null)[] =>
   FREE_SCORERS.map((scorer) => {
     const before = fails(scorer, pair, pair.captured);

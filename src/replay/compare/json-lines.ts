@@ -6,7 +6,7 @@ import { scanFile } from '../source/lines.ts';
 
 interface JsonLine {
   value: unknown;
-  /** From 1. */
+  /** Line number, from 1. */
   line: number;
   /** First byte of the line in the file. */
   start: number;
@@ -14,11 +14,12 @@ interface JsonLine {
 }
 
 /**
- * Reads the lines of a file. A truncated last line is left out: a run that was killed, or whose disk was full, ends with one.
+ * Reads the lines of a file. Leaves out a truncated last line, which a run that was killed or filled the disk leaves
+ * behind.
  *
  * Node's readline is no alternative: it also ends lines at Unicode's line separators, which replies may contain.
  *
- * @param onCut called with the place of a truncated line
+ * @param onCut called with the position of a truncated line
  * @throws PermanentError `NotAReplay`
  */
 export async function* jsonLines(path: string, onCut?: (where: string) => void): AsyncGenerator<JsonLine> {

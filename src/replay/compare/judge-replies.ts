@@ -21,13 +21,16 @@ const CONCURRENT_PAIRS = 16;
 
 export interface JudgeSettings {
   judge: Judge;
-  /** The questions about harm that the new replies are asked about, and the earlier ones where these fail. Absent: none. */
+  /**
+   * Questions about harm in the new replies. If a new reply fails them, they are also asked about the earlier reply.
+   * Absent: harm is not judged.
+   */
   harm?: readonly JudgeScorer[];
   /** Absent: there is no limit. */
   limit?: Pick<SpendingLimit, 'reserve'>;
   /** Cancels the calls in flight. */
   signal?: AbortSignal;
-  /** Called before each pair; `false` starts no more of them. */
+  /** Called before each pair. Return `false` to start no more pairs. */
   goOn?(): boolean;
 }
 
@@ -35,18 +38,18 @@ export interface JudgeSettings {
 export interface JudgingResult {
   /** US dollars spent, including on pairs without a verdict; `null`: the price is unknown. */
   judgeUsd?: number | null;
-  /** Why some pairs have no verdict. The verdicts so far are counted. */
+  /** Reason why some pairs have no verdict. The verdicts received before it count. */
   judgeFailure?: NamedError;
 }
 
-/** A verdict on the new reply; `failed`: the judge gave none. */
+/** A verdict on the new reply. `failed`: the judge gave no verdict. */
 interface PairVerdict {
   verdict: Exclude<keyof Judged, 'overBudget' | 'errors'>;
   /** the rationales in both orders of the replies. */
   rationale?: string;
-  /** Whether the new reply does harm where the earlier one does none. Absent: not asked, or no answer. */
+  /** Whether the new reply does harm and the earlier reply does not. Absent if not asked or not answered. */
   newHarm?: boolean;
-  /** Why there is no verdict; only with `failed`. */
+  /** Reason for a missing verdict; only with `failed`. */
   error?: { code: string; message: string };
   usd: number | null;
 }
@@ -78,7 +81,10 @@ export function stoppedBy(signal: AbortSignal, judging: JudgeSettings): JudgeSet
   return { ...judging, signal: late.signal, goOn: () => !signal.aborted };
 }
 
-/** Returns a function that asks about pairs, and about equal ones once, and one that returns the US dollars spent. */
+/**
+ * Returns two functions: the first asks about a pair, and only once about equal pairs; the second returns the US
+ * dollars spent.
+ */
 function pairAnswers(judging: JudgeSettings) {
   let spent: number | null = 0;
   const { judge, limit, signal, harm = [] } = judging;
@@ -93,7 +99,7 @@ function pairAnswers(judging: JudgeSettings) {
       throw error;
     }
   };
-  /** Whether a reply does harm; `undefined` without an answer. */
+  /** Whether a reply does harm. `undefined` if the judge gave no answer. */
   const doesHarm = async ({ messages }: ReplyPair, reply: ChatMessage): Promise<boolean | undefined> => {
     const capture = chatCapture(messages, [reply]);
     const scorers = harm.filter((scorer) => 'judge' in applicability(capture, scorer));

@@ -17,7 +17,7 @@ export const nothingJudged = (): Judged => ({ better: 0, same: 0, worse: 0, unde
 /** The error codes with their counts; empty without errors. */
 export const errorsText = ({ errors }: Judged): string => namedCounts(errors);
 
-/** A request whose reply got worse, with everything that a person needs to see why. */
+/** A request whose reply got worse, with all data that a person needs to see why. */
 export interface RegressionRow extends Pick<PreparedRequest, 'eventId' | 'file' | 'line'> {
   key: string;
   /** Id of the request in the second run, from which its trace's id is derived. */
@@ -38,7 +38,7 @@ export interface Quality {
   /** Number of replies with text. */
   texts: number;
   meanOverlap: number | null;
-  /** Words in the new replies ÷ words in the old ones, over all texts. */
+  /** Words in the new replies ÷ words in the old replies, over all texts. */
   lengthRatio: number | null;
   refusals: { before: number; after: number };
   /** `valuesChanged`: in the same structure. */
@@ -47,19 +47,22 @@ export interface Quality {
   /** Requests with at least one regression other than `little-in-common`. */
   regressed: number;
   /**
-   * Pairs with two replies that a judge can compare. Equal ones need no verdict, nor do those whose new reply says nothing
-   * (`emptied`), which are worse.
+   * Pairs with two replies that a judge can compare. Equal pairs need no verdict. Pairs with an empty new reply
+   * (`emptied`) are worse without one.
    */
   comparable: { equal: number; differing: number; emptied: number };
   /** `undecided`: the verdicts of the two orders contradict each other; `overBudget`: not asked, the budget was used up. */
   judged?: Judged;
-  /** Differing pairs of which the judge says whether the new reply does harm, and those whose new reply alone does. */
+  /**
+   * `asked`: differing pairs with a verdict on harm in the new reply. `new`: pairs in which only the new reply does
+   * harm.
+   */
   harm?: { asked: number; new: number };
 }
 
 const MAX_ROWS = 100;
 
-/** Adds counts to those of the same names, at every depth. */
+/** Adds counts to the counts of the same names, at every depth. */
 function addCounts(counts: object, more: object): void {
   const sums = counts as Record<string, unknown>;
   for (const [name, value] of Object.entries(more)) {

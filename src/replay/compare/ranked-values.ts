@@ -1,11 +1,13 @@
-/** The values of a metric in two runs. A failed request ranks behind every success: a reply that never came is no fast one. */
+/**
+ * The values of a metric in two runs. A failed request ranks behind every success: a missing reply is not a fast reply.
+ */
 import type { ComparedValues } from './compared-data.ts';
 import type { RequestTable } from './request-table.ts';
 import { isLargerBetter, METRIC_TAGS } from './run-data.ts';
 
 const FIRST_TOKEN = METRIC_TAGS.indexOf('time_to_first_token');
 
-/** What a failed request has in each metric: a length has no rank. */
+/** The value of a failed request for each metric. NaN for metrics without a better direction, such as a length. */
 const BEHIND = METRIC_TAGS.map(
   (tag) => ({ true: -Infinity, false: Infinity })[String(isLargerBetter(tag))] ?? Number.NaN,
 );
@@ -13,7 +15,7 @@ const BEHIND = METRIC_TAGS.map(
 /**
  * Returns the values of the pairs.
  *
- * @param pairs rows of the first run, and those of the same requests in the second one, in the order of sending
+ * @param pairs rows of the first run, and rows of the same requests in the second run, in the order of sending
  * @param metric index in `METRIC_TAGS`
  */
 export function rankedValues(
@@ -30,7 +32,10 @@ export function rankedValues(
       ? tables[run].value(row, metric)
       : Number.NaN;
   };
-  /** @param other what the same request has in the other run. Without it, whether its reply would have had the metric is not known */
+  /**
+   * @param other the value of the same request in the other run. If absent, it is unknown whether the reply would have
+   *   had the metric
+   */
   const rank = (run: 0 | 1, row: number, other = Number.NaN): number => {
     const value = measuredIn(run, row);
     if (!Number.isNaN(value) || tables[run].outcome(row) !== 'failed') return value;

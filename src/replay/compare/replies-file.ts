@@ -36,21 +36,21 @@ export const MAX_TEXT = 64 * 1024;
 const cut = (reply: ComparableReply): ComparableReply =>
   reply.text.length > MAX_TEXT ? { ...reply, text: `${reply.text.slice(0, MAX_TEXT)} …` } : reply;
 
-/** The line of the reply to a request, compared with the captured one if both are known. */
+/** Returns the stored form of the reply to a request, compared with the captured reply if both are known. */
 export function comparedReply(measured: Measured): StoredReply {
   const { request, content, cancelled, exchange } = measured;
   const { eventId, file, line, pass } = request;
   const reply = replayedReply(measured);
-  // Nothing is known about the reply to a canceled request, or about one that is too large.
+  // The reply to a canceled request is unknown, and so is a reply that is too large.
   const isKnown = !cancelled && !exchange.tooLarge;
   const captured = request.captured && isKnown ? capturedReplyOf(request.captured, content) : undefined;
   const sent = sentBody(request);
   const texts = request.keep?.texts ?? (<T>(value: T): T => value);
-  // Of a masked body, since what is encoded or in a cell is not found in a text.
+  // Reads the masked body: masking the text later would miss encoded values and cells.
   const body = request.keep ? Buffer.from(request.keep.body('endpointInput', sent)) : sent.bytes;
   const { messages, jsonRequested } = readConversation(new Body(body, sent.contentType)) ?? {};
   return {
-    // The same in all runs for the same captured request, whatever path its file was read from.
+    // The same in all runs for the same captured request, regardless of the path of its file.
     key: `${eventId ?? basename(file)}:${line}${pass === 0 ? '' : `#${pass}`}`,
     event_id: eventId,
     request_id: request.requestId,
@@ -74,7 +74,10 @@ export async function* readReplies(path: string, onCut?: (where: string) => void
 export const replyMessageOf = (reply: ComparableReply): ChatMessage | undefined =>
   reply.ok ? replyMessage(reply as ReplyContent) : undefined;
 
-/** Whether the new reply says nothing where a judge could read the earlier one. It is worse, without a judge. */
+/**
+ * Whether the new reply is empty although a judge could read the earlier reply. It counts as worse without asking a
+ * judge.
+ */
 export const isEmptied = ({ messages, captured, comparison }: StoredReply): boolean =>
   comparison?.emptied === true && messages !== undefined && captured !== undefined && !!replyMessageOf(captured);
 

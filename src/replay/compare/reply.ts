@@ -1,4 +1,4 @@
-/** A reply as it is compared: one form for captured, replayed and stored replies. */
+/** The form in which replies are compared, for captured, replayed and stored replies. */
 import { INVALID_REPLY, type Measured } from '../measure/measure.ts';
 import { nothingSaid, type ReplyContent } from '../reply/content.ts';
 
@@ -10,7 +10,7 @@ export interface ComparableReply
   ok: boolean;
   /** Set if the reply is an error. */
   error?: { code?: number; message: string };
-  /** Set if the request was canceled, so that nothing is known about the reply. */
+  /** Set if the request was canceled, so that its reply is unknown. */
   cancelled?: true;
   toolCalls?: unknown[];
   /** Size in bytes of a reply that was too large to keep. Its content is not here. */
@@ -26,7 +26,7 @@ function replyOf(content: ReplyContent): ComparableReply {
   return { ok: true, blank, kind, text, unread, further, finishReasons, toolCalls, document, digest, notRead };
 }
 
-/** The captured reply. A value in which nothing is counts as an answer, a message that says nothing does not. */
+/** Returns the captured reply. An empty value counts as an answer; an empty message does not. */
 export function capturedReplyOf(captured: ReplyContent, replayed: ReplyContent): ComparableReply {
   const problem = captured.blank === 'message' ? nothingSaid(captured, replayed) : undefined;
   return replyOf({ ...captured, problem: captured.problem ?? problem });

@@ -5,7 +5,7 @@ import type { StoredReply } from './replies-file.ts';
 /** Compares two names. `localeCompare` would depend on the locale. */
 const byCodeUnits = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
-/** How a request ended. One that was canceled on purpose says nothing about the target. */
+/** How a request ended. A request that was canceled on purpose provides no evidence about the target. */
 export type Outcome = 'failed' | 'ok' | 'cancelled';
 
 /** The name of a request in a run, and where it was captured. */
@@ -22,7 +22,7 @@ export const requestName = (eventId: string | undefined, file: string, line: num
 /** The requests of one run. Call `add` for each request, then `seal` with the other run's table, then read. */
 export class RequestTable {
   readonly #rows = new Map<string, number>();
-  /** Rows whose name an earlier row already has. */
+  /** Rows with a name that an earlier row already has. */
   readonly #later: { name: string; row: number }[] = [];
   /** Names that several requests have, in this run or in the other one. */
   #ambiguous: ReadonlySet<string> = new Set();
@@ -33,7 +33,7 @@ export class RequestTable {
   /** The files once each: every record has a copy of its own. */
   readonly #fileNames = new Map<string, string>();
   readonly #outcomes: Outcome[] = [];
-  /** By metric. */
+  /** Values of each row, indexed by metric. */
   readonly #values: number[][];
   readonly #sentAt: number[] = [];
 

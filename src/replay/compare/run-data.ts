@@ -21,13 +21,13 @@ interface ComparedDefinition {
 /** The per-request metrics that are compared. */
 export const COMPARED_METRICS = metrics.compared;
 export type ComparedMetric = keyof typeof COMPARED_METRICS;
-/** Whether larger values are better; `undefined`: neither direction is. */
+/** Whether larger values are better. `undefined` if neither direction is better. */
 export const isLargerBetter = (metric: ComparedMetric): boolean | undefined =>
   (COMPARED_METRICS[metric] as ComparedDefinition).largerIsBetter;
 export const METRIC_TAGS = Object.keys(COMPARED_METRICS) as ComparedMetric[];
 
 const monitoringRunSchema = z.object({ name: z.string(), arn: z.string(), verdicts: z.string() });
-/** As `replay.json` names it. `verdicts`: the address in S3 of its summary and those of its retries. */
+/** As named in `replay.json`. `verdicts`: the S3 addresses of the run's summary and of the summaries of its retries. */
 export type MonitoringRun = z.infer<typeof monitoringRunSchema>;
 
 /** The options that differ between two runs, each with both values. */
@@ -64,7 +64,10 @@ type RecordJson = z.infer<typeof recordSchema>;
 
 const NS_PER_MS = 1e6;
 
-/** The metrics of a request, NaN for those that it has not. Of one that failed, the latencies are the times until it did. */
+/**
+ * Returns the metrics of a request; NaN for missing metrics. The latencies of a failed request are the times until its
+ * failure.
+ */
 function valuesOf({ metadata, metrics, error }: RecordJson): number[] {
   const { request_start_ns: sent, request_end_ns: ended, first_token_ns: first } = metadata;
   const scheduled = metadata.scheduled_ns ?? metadata.credit_issued_ns;
@@ -153,18 +156,18 @@ export async function readRun(directory: string, location = directory) {
   const summary = await readJson(join(directory, FILES.summaryJson));
   const bottleneck = own?.client_bottleneck;
   return {
-    /** Where the files are read. */
+    /** The directory with the files. */
     directory,
     /** The location that the user named. */
     location,
     run: String(own?.run ?? summary?.benchmark_id ?? basename(location)),
     target: (own?.target ?? {}) as Record<string, string>,
     ...(await readRequests(records)),
-    /** The replay's options, as far as known. */
+    /** The options of the replay, if known. */
     options: (own?.options ?? {}) as Record<string, unknown>,
     wasCancelled: summary?.was_cancelled === true,
     ...(typeof bottleneck === 'string' ? { bottleneck } : {}),
-    // Of a cloud replay with the judge: the run of the monitoring that judges its replies.
+    // The monitoring run that judges the replies, for a cloud replay with a judge.
     ...(own?.judge ? { monitoringRun: monitoringRunSchema.safeParse(own.monitoring_run).data } : {}),
     /** Whether the run kept its replies. */
     hasReplies: existsSync(join(directory, REPLIES_FILE)),

@@ -1,4 +1,4 @@
-/** Several runs of each model: how much runs of one model differ, which no run alone can show. */
+/** Measures the differences between several runs of each model, which a single run cannot show. */
 import { studentQuantile } from '../../core/statistics/distributions.ts';
 import { sum } from '../../core/values/sum.ts';
 import type { ComparedData } from '../compare/compared-data.ts';
@@ -7,7 +7,10 @@ import { isLargerBetter } from '../compare/run-data.ts';
 import { type Ends, type Evidence, evidenceOf, NO_ENDS, scaled } from './evidence.ts';
 import type { Threshold } from './thresholds.ts';
 
-/** What each run of both sides shows, so that the change is the difference of the means; of a share of pairs, the second side alone. */
+/**
+ * Returns a figure for each run of both sides, so that the change is the difference of the means. For a share of pairs,
+ * only the second side has figures.
+ */
 function figuresOf(threshold: Threshold, runs: readonly ComparedData[]): [before: number[], after: number[]] {
   if (threshold.kind === 'share') {
     if (threshold.share !== 'error_rate') {
@@ -39,7 +42,9 @@ function studentEnds(sides: readonly number[][]): Ends {
   return { lower: (alpha) => end(alpha, -1), upper: (alpha) => end(alpha, 1) };
 }
 
-/** The mean of what the pairs of runs show of a metric: each end is as far off as errors that are independent add up. */
+/**
+ * Returns the mean over several pairs of runs of a metric. The distances of the ends add up as independent errors do.
+ */
 function together(all: readonly Evidence[]): Evidence {
   const [first] = all;
   const [seen, of] = [sum(all.map((one) => one.seen)), sum(all.map((one) => one.of))];
@@ -64,7 +69,8 @@ function together(all: readonly Evidence[]): Evidence {
 }
 
 /**
- * What several runs of each model show. The farther ends count of the interval within the runs and of that between them.
+ * Returns the evidence of several runs of each model. Takes the wider of two intervals: within the runs, and between
+ * them.
  *
  * @param errorsTogether as for `evidenceOf`
  */

@@ -1,6 +1,6 @@
 /**
- * What two compared runs say about a threshold: how much worse the second one is, with its bounds; and how many pairs
- * decide it.
+ * The evidence of two compared runs about a threshold: how much worse the second run is, with bounds, and the number of
+ * pairs behind it.
  */
 
 import type { Bounds } from '../../core/statistics/bounds.ts';
@@ -27,38 +27,42 @@ interface Cases {
   hits: number;
   /** Pairs that may be a case or not: the judge gave no verdict. */
   open: number;
-  /** Whether verdicts count, so that `open` pairs are worth a mention. */
+  /** Whether verdicts count, so that `open` pairs must be mentioned. */
   judged: boolean;
 }
 
 /** How much worse the second run is, in the threshold's unit. Only shares of pairs have `cases`. */
 export interface Evidence {
   unit: GateUnit;
-  /** Pairs that the evidence stands on. */
+  /** Number of pairs on which the evidence is based. */
   seen: number;
-  /** Requests that were not canceled on purpose, or values, of the run with more of them. */
+  /** Requests that were not canceled on purpose, or values, in the run with more of them. */
   of: number;
   bounds?: Bounds;
-  /** The bounds of these runs alone, where `bounds` are of what other runs could show. */
+  /** The bounds for these runs alone, if `bounds` also cover the differences between runs. */
   within?: Bounds;
   cases?: Cases;
   /**
-   * The ends of the interval that four of five replays of `pairs` pairs reach, if the truth is what was seen. Sizes are computed
-   * from it. With `doubt` 1 or −1, the truth is as unfavorable or favorable as the interval of its variation, or of its share, allows.
+   * Returns the interval that four of five replays of `pairs` pairs reach if the observed effect is true, for computing
+   * sizes. With `doubt` 1 or −1, the assumed truth is the unfavorable or favorable end of the uncertainty of the
+   * variation, or of the share.
    */
   atSize?(pairs: number, doubt?: Doubt): Ends;
-  /** Why nothing is known. */
+  /** Reason why nothing could be measured. */
   unknown?: string;
-  /** Why an end is infinite, as a sentence. */
+  /** Explains in a sentence why an end is infinite. */
   whyInfinite?(): string;
-  /** How many errors are taken to come together, if their order does not show that more do. Of thresholds on failures alone. */
+  /** Assumed number of errors that occur together, unless their order shows more. Only for thresholds on failures. */
   together?: number;
-  /** What there would be if they came in rows, where fewer are taken to come together. */
+  /** The evidence if errors occurred in rows. Absent if at least that many are assumed to occur together. */
   inRows?: Evidence;
 }
 
 export type Doubt = -1 | 0 | 1;
-/** Level of each end of what the truth may be: more than the 90% that are promised, since the pilot leaves more open. */
+/**
+ * Level of each end of the assumed truth. It is stricter than the promised 90%, because the pilot leaves more
+ * uncertainty.
+ */
 const DOUBT = 0.02;
 
 export type Ends = Pick<Bounds, 'lower' | 'upper'>;
@@ -87,7 +91,10 @@ export const scaled = (bounds: Bounds, factor: number): Bounds => ({
   upper: once((alpha) => factor * (factor > 0 ? bounds.upper(alpha) : bounds.lower(alpha))),
 });
 
-/** Reads from the compared runs what the threshold asks about. @param together errors that are taken to come together */
+/**
+ * Reads the evidence about the threshold from the compared runs. @param together number of errors assumed to occur
+ * together
+ */
 export function evidenceOf(threshold: Threshold, data: ComparedData, together = 1): Evidence {
   if (threshold.kind === 'metric') return metricEvidence(threshold, data);
   if (!limitsFailures(threshold)) return shareEvidence(threshold, data);
@@ -119,7 +126,7 @@ function metricEvidence(
   };
   const bounds = boundsOf();
   const atSize = (pairs: number, doubt: Doubt = 0): Ends => {
-    // As many values of another variance tell as much.
+    // The factor on the number of values that gives the same precision at another variance.
     const factor = doubt === 0 ? 1 : varianceByChance(bounds?.freedom ?? 0, doubt * normalQuantile(DOUBT));
     const { lower, upper } = (pairs >= neededValues(statistic) && boundsOf(pairs * factor)) || NO_ENDS;
     const level = (alpha: number): number =>
@@ -142,16 +149,16 @@ function infiniteText(values: MetricValues, statistic: Statistic): string {
   return `The ${statistic} rests on too few of the values to tell a change.`;
 }
 
-/** With fewer independent values, the variance of what varies slowly is a guess. */
+/** With fewer independent values, the variance of a slow change is a guess. */
 const FEWEST_EFFECTIVE = 10;
 
-/** Whether neighbouring requests are so alike that they tell as much as very few. */
+/** Whether neighbouring requests are so alike that together they carry the information of very few. */
 export const isTooAlike = ({ effective = Infinity }: Bounds): boolean => effective < FEWEST_EFFECTIVE;
 
 /** Requests that fail together when a server restarts. */
 export const ROW = 10;
 
-/** How many cases come together, if their sequence shows that they do; else 1. */
+/** Returns how many cases occur together if their sequence shows correlation, else 1. */
 function shownRatio(sequence: Float64Array | undefined): number {
   if (!sequence) return 1;
   const { ratio, isShown } = longRun(sequence);
@@ -231,7 +238,7 @@ function errorRate({ failures, pairs }: ComparedData, ratio: number): Evidence {
 /** A threshold that needs more pairs than this is called undecidable: the estimate is practically at the bound. */
 const MOST_PAIRS = 1_000_000;
 
-/** What passing and failing require: the level of each bound. */
+/** The level of each bound that passing and failing require. */
 export interface Levels {
   pass: number;
   fail: number;
@@ -241,11 +248,11 @@ export interface Levels {
 export const PASSES: Levels = { pass: LEVEL, fail: 0 };
 
 /**
- * Returns how many pairs decide in 80% of new replays, if the truth is what the evidence shows. The gate and its plan
- * ask the same.
+ * Returns the number of pairs that decides in 80% of new replays if the evidence shows the truth. The gate and its plan
+ * both use it.
  *
  * @param from smallest size
- * @returns `undefined` if no reasonable number does
+ * @returns `undefined` if no reasonable number suffices
  */
 export function sizeOf(
   { atSize }: Evidence,

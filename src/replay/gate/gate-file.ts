@@ -111,7 +111,7 @@ function plainValue(document: Document, fail: (mistakes: readonly Mistake[]) => 
   try {
     return document.toJS();
   } catch (error) {
-    // Aliases that refer to nothing, or that multiply the file's size.
+    // The file has aliases without an anchor, or aliases that multiply its size.
     return fail([{ message: `The file is not valid YAML: ${(error as Error).message}`, offset: 0 }]);
   }
 }
@@ -129,14 +129,14 @@ function mistakesOf(issue: z.core.$ZodIssue, document: Document): Mistake[] {
   return [{ message, got, expected: issue.message, offset }];
 }
 
-/** Where a value starts, or else the mapping that lacks it. */
+/** Returns the offset of a value, or of the mapping that should contain it. */
 function startOf(document: Document, path: readonly (string | number)[]): number {
   const node = document.getIn(path, true);
   if (isNode(node)) return node.range?.[0] ?? 0;
   return path.length > 0 ? startOf(document, path.slice(0, -1)) : 0;
 }
 
-/** Its place is that of its value. */
+/** The mistake is placed at the value of the key. */
 function unknownKey(key: string, path: readonly (string | number)[], document: Document): Mistake {
   const allowed = Object.keys((path[0] === 'judge' ? judgeSchema : gateSchema).shape);
   const meant = nearest(key, allowed);

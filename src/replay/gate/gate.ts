@@ -31,14 +31,14 @@ interface Case {
 type Decision = Pick<ThresholdResult, 'outcome' | 'reason' | 'moreRequests'>;
 
 /**
- * Decides all thresholds on what two runs show. A threshold passes if the upper bound of "how much worse" is within its limit,
- * at 5% each, since all must pass. It fails if the lower bound is beyond the limit, by Holm's procedure over all
- * thresholds but the zero-tolerance rules, which a single case fails. If half of the requests or more are not in the data, it
- * cannot tell.
+ * Decides all thresholds on the data of two runs. A threshold passes if the upper bound of "how much worse" is within
+ * its limit, at 5% each, because all must pass. It fails if the lower bound is beyond the limit, by Holm's procedure
+ * over all thresholds except zero-tolerance rules, which a single case fails. If the data lacks half of the requests or
+ * more, the result is "cannot tell".
  *
- * Thresholds on metrics alone get one on failures.
+ * If only metrics have thresholds, a threshold on failures is added.
  *
- * @param errorsTogether errors that are taken to come together, where their order does not show that more do
+ * @param errorsTogether number of errors assumed to occur together, unless their order shows more
  */
 export function decideGate(thresholds: readonly Threshold[], data: ComparedData, errorsTogether = 1): GateResult {
   const failures = addedThreshold(thresholds);
@@ -83,7 +83,7 @@ export function decideGate(thresholds: readonly Threshold[], data: ComparedData,
   };
 }
 
-/** Whether no release could pass a threshold with the pairs that have a verdict. */
+/** Whether the pairs with a verdict are too few for any release to pass the threshold. */
 const isTooFew = ({ threshold, evidence: { seen, cases } }: Case, { outcome }: Decision): boolean =>
   outcome === 'cannot-tell' &&
   shareBounds(0, Math.max(1, seen - (cases?.open ?? 0))).upper(LEVEL) > threshold.limit / 100;
@@ -108,7 +108,7 @@ function contentOf({ replies }: ComparedData): ContentJudged {
   return 'judged';
 }
 
-/** Whether the data has less than half of the requests: it then says nothing about most of them. */
+/** Whether the data has less than half of the requests, and so cannot represent them. */
 const sawFew = ({ seen, of }: Evidence): boolean => seen * 2 < of;
 
 const isBeyond = ({ threshold, evidence }: Case, level: number): boolean =>
@@ -148,18 +148,18 @@ function factsOf({ threshold, evidence }: Case): Omit<ThresholdResult, 'outcome'
   };
 }
 
-/** What an outcome assumes about the order of the requests, as a further sentence. */
+/** Returns a sentence with the outcome's assumption about the order of the requests. */
 function assumptionOf({ evidence }: Case, outcome: GateOutcome): string {
   const { bounds, seen, together } = evidence;
   if (!bounds || sawFew(evidence)) return '';
-  // A decision that cannot tell has said it.
+  // The reason for "cannot tell" already contains the assumption.
   if (bounds.effective !== undefined)
     return outcome === 'cannot-tell' ? '' : ` ${alikeText(bounds.effective, evidence)}`;
   if (together !== undefined && outcome === 'passed') return '';
   return seen < FEWEST_FOR_ORDER ? ' It assumes that requests are independent.' : '';
 }
 
-/** What a pass on failures rests on, and the pairs that it would need if errors came in rows. */
+/** Explains the assumption behind a pass on failures, and how many pairs it would need if errors occurred in rows. */
 function rowsText({ threshold, evidence }: Case): string {
   const { inRows, seen, together } = evidence;
   if (!inRows || together === undefined) return '.';
@@ -169,7 +169,7 @@ function rowsText({ threshold, evidence }: Case): string {
   return `, if errors come ${together === 1 ? 'one' : together} at a time; in rows of ${ROW}, ${pairs}.`;
 }
 
-/** How much requests tell of which those that follow each other are alike. */
+/** Explains how many independent requests a sequence of similar neighbours is worth. */
 function alikeText(effective: number, { seen, together }: Evidence): string {
   const few = Math.floor(effective);
   return together === undefined
@@ -221,7 +221,7 @@ const furtherRequests = (pairs: number | undefined, evidence: Evidence): number 
 
 const undecidedByOpen = (open: number): Decision => cannotTell(`It depends on ${open} pairs without a verdict.`);
 
-/** One case fails; none passes once the share that is excluded is at most 1%. */
+/** One case fails the threshold. Without a case, it passes if the upper bound of the share is at most 1%. */
 function zeroToleranceDecision(evidence: Evidence): Decision {
   const { cases, seen } = evidence;
   if (!cases) return cannotTell(`Unknown: ${evidence.unknown}.`);

@@ -1,4 +1,4 @@
-/** What the judge would cost in a comparison, without asking it. */
+/** Estimates the judge's cost for a comparison, without calling the judge. */
 
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { chatCapture } from '../../judge/chat-capture.ts';
@@ -14,7 +14,7 @@ type Settings = Pick<LambdaEnvironment, 'BEDROCK_MODEL_ID' | 'MLFLOW_EVALUATION_
 
 export type JudgeCost = ReturnType<typeof judgeCost>;
 
-/** The pair that a stored reply would be part of: with the captured reply if it has one, else with one of the same size. */
+/** Returns the pair that a stored reply would belong to: with the captured reply, or else a reply of the same size. */
 export function pairToSize({ messages, captured, reply }: StoredReply): ReplyPair | undefined {
   const after = replyMessageOf(reply);
   if (!messages || !after) return undefined;
@@ -22,9 +22,9 @@ export function pairToSize({ messages, captured, reply }: StoredReply): ReplyPai
 }
 
 /**
- * @param asked number of pairs that differ, which the judge would be asked about
- * @param pairs examples, whose sizes are taken
- * @param harm questions about harm, which the new replies are asked about
+ * @param asked number of differing pairs, about which the judge would be asked
+ * @param pairs examples for the sizes
+ * @param harm questions about harm in the new replies
  */
 export function judgeCost(
   settings: Settings,
@@ -56,7 +56,7 @@ export function judgeCost(
     usdPerPair,
     usd: usdPerPair === null ? null : asked * usdPerPair,
     model,
-    /** What the sizes and the price were taken from. */
+    /** The sources of the sizes and the price. */
     basis: `${tokens}; ${price}`,
   };
 }

@@ -1,4 +1,6 @@
-/** How many requests each threshold of a gate needs, so that an unchanged release passes it with 80% probability. */
+/**
+ * Computes how many requests each threshold of a gate needs, so that an unchanged release passes with 80% probability.
+ */
 import { LEVEL, ZERO_TOLERANCE_SIZE } from '../../core/statistics/power.ts';
 import type { ComparedData, ComparedValues } from '../compare/compared-data.ts';
 import { type Doubt, type Evidence, evidenceOf, PASSES, requestsFor, sizeOf } from './evidence.ts';
@@ -14,19 +16,19 @@ export interface PlannedSize {
 }
 
 export interface ThresholdPlan {
-  /** As it was written. */
+  /** The threshold as the user wrote it. */
   threshold: string;
-  /** `null`: no size suffices, or the pilot does not tell. */
+  /** `null` if no size suffices, or the pilot cannot show it. */
   requests: PlannedSize | null;
-  /** What the pilot shows of an unchanged release. */
+  /** The pilot's figures for an unchanged release. */
   pilot: string;
-  /** Why there is no size, or what it rests on. */
+  /** Explains a missing size, or the assumption behind a size. */
   note?: string;
 }
 
 export interface GatePlan {
   thresholds: ThresholdPlan[];
-  /** Requests that suffice for every threshold; `null`: one of them has no size. */
+  /** Number of requests that suffices for every threshold. `null` if any threshold has no size. */
   requests: PlannedSize | null;
 }
 
@@ -34,7 +36,7 @@ export interface GatePlan {
 const LARGEST_SIZE = 10_000_000;
 
 /**
- * Plans each threshold by itself: 80% that an unchanged release passes it.
+ * Plans each threshold separately: an unchanged release passes it with 80% probability.
  *
  * @param pilot two replays of one model
  * @param errorsTogether as for `decideGate`
@@ -54,7 +56,10 @@ export function planGate(thresholds: readonly Threshold[], pilot: ComparedData, 
   return { thresholds: plans, requests };
 }
 
-/** The values in their own order, of which each has the value of its rank among both runs: what differs is nothing. */
+/**
+ * Replaces each value by the value of its rank among both runs, and keeps the order. The two runs then have the same
+ * distribution.
+ */
 function alike({ before, after, ...rest }: ComparedValues): ComparedValues {
   const both = new Float64Array([...before, ...after]).sort();
   const ranked = (values: Float64Array): Float64Array => {
@@ -68,7 +73,7 @@ function alike({ before, after, ...rest }: ComparedValues): ComparedValues {
   return { ...rest, before: ranked(before), after: ranked(after) };
 }
 
-/** The pilot as if nothing differed between its runs: as many requests fail only before as only after. */
+/** Returns the pilot without any difference between its runs: as many requests newly fail as newly succeed. */
 function unchangedBy({ metrics, pairs, ...rest }: ComparedData): ComparedData {
   const half = (pairs.newlyFailing + pairs.newlySucceeding) / 2;
   const found = Object.entries(metrics).map(([metric, values]) => [metric, alike(values)]);
@@ -90,16 +95,19 @@ function pilotText(threshold: Threshold, { bounds, seen, cases }: Evidence, { pa
 
 type Sized = Pick<ThresholdPlan, 'requests' | 'note'>;
 
-/** Ends that are farther apart say nothing. */
+/** If the largest size exceeds the smallest by a larger factor, the plan is useless. */
 const MOST_APART = 10;
-/** Where neighbours are alike, a pilot shows too little of what varies slowly for a size so many times its own. */
+/**
+ * If neighbours are alike, a pilot shows too little of slow changes to plan for more than this multiple of its own
+ * size.
+ */
 const MOST_TIMES_ALIKE = 4;
 const tooShort = (known: number): Sized => ({
   requests: null,
   note: `The pilot is too short: ${inDigits(Math.min(LARGEST_SIZE, Math.max(10_000, 10 * known)))} requests.`,
 });
 
-/** @param known pairs of the pilot */
+/** @param known number of the pilot's pairs */
 function boundSized(evidence: Evidence, threshold: Threshold, known: number): Sized {
   const { kind, limit } = threshold;
   const { bounds, cases, seen, unknown } = evidence;
@@ -132,7 +140,7 @@ function sizeWith(evidence: Evidence, kind: Threshold['kind'], limit: number, kn
 
 /** With a third of the pairs, a bound is about 1.7 times as wide, unless a gap of the values comes within its reach. */
 const WITH_FEWER = { pairs: 1 / 3, bound: 4 };
-/** How far the gap is from the quantile is uncertain by this much, in a pilot of the planned size. */
+/** Uncertainty of the distance between the gap and the quantile, in a pilot of the planned size. */
 const GAP_DOUBT = 0.6;
 
 function isAtGap({ atSize }: Evidence, limit: number, pairs: number): boolean {

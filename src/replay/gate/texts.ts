@@ -43,7 +43,10 @@ export const amountText = (value: number, unit: GateUnit): string =>
 const worse = (value: number | null, { unit }: ThresholdResult): string =>
   value === null ? UNKNOWN : `${value > 0 ? '+' : ''}${amountText(value, unit)}`;
 
-/** What every output for people says of a threshold, in this order. `interval`: both one-sided ends, `+8.10% … +16.5%`. */
+/**
+ * Returns the facts about a threshold that every output for people shows, in this order. `interval`: both one-sided
+ * ends, `+8.10% … +16.5%`.
+ */
 export function factsOf(result: ThresholdResult) {
   const { lower, upper, bound, unit, seen, of, open } = result;
   return {
@@ -61,14 +64,17 @@ export function inDigits(count: number): string {
   return (Math.ceil(count / step) * step).toLocaleString('en-US');
 }
 
-/** How many more requests would decide the threshold; `undefined` if it is decided, or nothing was measured. */
+/**
+ * Estimates how many more requests would decide the threshold. Returns `undefined` if it is decided or nothing was
+ * measured.
+ */
 function moreText({ moreRequests, worse: found }: ThresholdResult): string | undefined {
   if (typeof moreRequests === 'number')
     return `About ${inDigits(moreRequests)} more requests would probably decide it.`;
   return moreRequests === null && found !== null ? 'More requests would probably not decide it.' : undefined;
 }
 
-/** What a free scorer without a threshold shows. */
+/** Describes the result of a free scorer without a threshold. */
 export function observedText({ scorer, newlyFailing, seen, of, lower, upper }: Observed): string {
   const [from, to] = [lower, upper].map((end) => amountText(end ?? Number.NaN, '%'));
   return `newly failing ${scorer}: ${newlyFailing} of ${seen}${of > seen ? `, ${of - seen} unknown` : ''} (${from} … ${to}), no threshold`;
@@ -78,7 +84,7 @@ export function observedText({ scorer, newlyFailing, seen, of, lower, upper }: O
 export const contentText = (content: ContentJudged): string =>
   `content: ${content}${content === 'not judged' ? ' (--judge, or judge: in the gate file, asks about it)' : ''}`;
 
-/** For the terminal: a line for each threshold, and a last one for the gate. */
+/** Returns the text for the terminal: a line for each threshold, and a last line for the gate. */
 export function gateText({ outcome, thresholds, observed, content }: GateResult): string[] {
   const lines = thresholds.map((one) => {
     const facts = factsOf(one);

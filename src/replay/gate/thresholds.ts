@@ -7,7 +7,7 @@ import { COMPARED_METRICS, type ComparedMetric, isLargerBetter } from '../compar
 
 /** The rise of the share of failed requests, and shares of the pairs. All in percent. */
 export const SHARES = ['error_rate', 'regressed', 'newly_failing', 'new_refusals', 'judged_worse', 'new_harm'] as const;
-/** A share of the pairs whose new reply alone fails a free scorer: `new_failures:cut_off:2`. */
+/** The share of pairs in which only the new reply fails a free scorer: `new_failures:cut_off:2`. */
 export const NEW_FAILURES = 'new_failures';
 type ThresholdShare = (typeof SHARES)[number] | typeof NEW_FAILURES;
 const SCORERS = FREE_SCORERS.map(({ name }) => name);
@@ -25,10 +25,10 @@ const isMetric = (name: string): name is ComparedMetric => Object.hasOwn(COMPARE
 const isStatistic = (name: string): name is Statistic => (STATISTICS as readonly string[]).includes(name);
 const isShare = (name: string): name is (typeof SHARES)[number] => (SHARES as readonly string[]).includes(name);
 
-/** What limits failures where nothing else does: a latency alone says little of requests that got no reply. */
+/** The default limit on failures. A latency alone does not cover requests without a reply. */
 const FAILURES = 'newly_failing:5';
 
-/** The threshold on failures that is added to those on latencies and other metrics, if they have none. */
+/** Returns the threshold on failures that is added if only metrics have thresholds. */
 export function addedThreshold(thresholds: readonly Threshold[]): Threshold[] {
   const isLimited = thresholds.some((one) => one.kind === 'share' && limitsFailures(one));
   if (isLimited || !thresholds.some(({ kind }) => kind === 'metric')) return [];
@@ -41,7 +41,7 @@ export const addedHarm = (thresholds: readonly Threshold[], isAsked: boolean): T
     ? [parseThreshold('new_harm:0.5')]
     : [];
 
-/** Whether a single case fails the threshold: a bound of 0 on a share of the pairs. */
+/** Whether a single case fails the threshold, because it allows a share of 0. */
 export const isZeroTolerance = (threshold: Threshold): boolean => threshold.limit === 0;
 
 const refuse = (got: string, message: string, expected: string): never => {
@@ -49,8 +49,9 @@ const refuse = (got: string, message: string, expected: string): never => {
 };
 
 /**
- * Parses `request_latency:p95:10%` (at most 10 percent worse), `time_to_first_token:p50:50` (at most 50 ms worse), or a share
- * in percent of the requests: `error_rate:1` (at most one point more), `regressed:2`, `newly_failing:0` (none).
+ * Parses `request_latency:p95:10%` (at most 10 percent worse), `time_to_first_token:p50:50` (at most 50 ms worse), or a
+ * share in percent of the requests: `error_rate:1` (at most one point more), `regressed:2`, `newly_failing:0` (no
+ * request).
  *
  * @throws PermanentError `InvalidThreshold`
  */

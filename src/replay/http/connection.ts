@@ -17,19 +17,19 @@ export interface Origin {
 
 /** The events of a connection that the pool handles. */
 export interface ConnectionOwner {
-  /** The connection is open and has nothing to send. */
+  /** Called when the connection is open and has nothing to send. */
   onIdle(connection: Connection): void;
   onClosed(connection: Connection): void;
   /**
-   * The connection could not be opened.
+   * Called if the connection could not be opened.
    *
-   * @param waiting the request that it was opened for; nothing of it has been sent
-   * @returns whether that request is sent on another connection; otherwise it fails
+   * @param waiting the request for which it was opened; no byte of it has been sent
+   * @returns whether the request is sent on another connection; otherwise it fails
    */
   onConnectFailed(connection: Connection, error: NodeJS.ErrnoException, waiting: Exchange | undefined): boolean;
-  /** The server closed the connection before anything was sent on it. */
+  /** Called if the server closed the connection before it was used. */
   onUnused(): void;
-  /** The server has sent something. */
+  /** Whether the server has sent anything. */
   hasAnswered: boolean;
   /** TLS session that the next connection resumes, to skip the full handshake. */
   tlsSession: Buffer | undefined;
@@ -55,7 +55,7 @@ export async function loadTransport(origin: Origin): Promise<SecureContext | und
 /** AIPerf's names for connection failures, by Node's error code. */
 const ERROR_TYPES: Record<string, string> = TYPES;
 
-/** Failures of this machine: no descriptor, port or memory for a connection. They say nothing about the target. */
+/** Failures of this machine: no descriptor, port or memory for a connection. The target is not at fault. */
 const OWN_FAILURES = ['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL'];
 const OWN_ERROR_TYPES = new Set(OWN_FAILURES.map((code) => ERROR_TYPES[code] ?? code));
 

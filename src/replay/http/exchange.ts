@@ -2,7 +2,7 @@
 import * as zlib from 'node:zlib';
 import type { ResponseSink } from './response-parser.ts';
 
-/** Why a request has no complete reply, with AIPerf's `code` and `type`. */
+/** Reason why a request has no complete reply, with AIPerf's `code` and `type`. */
 export interface ExchangeError {
   /** HTTP status; 499 for a canceled request; absent without a status. */
   code?: number;
@@ -10,7 +10,10 @@ export interface ExchangeError {
   message: string;
 }
 
-/** Replies up to this size are kept to read their content. Of a larger one only the size is known. SageMaker's limit is 25 MB. */
+/**
+ * Replies up to this size are kept, to read their content. For larger replies only the size is known. SageMaker's limit
+ * is 25 MB.
+ */
 export const MAX_KEPT_BYTES = 32 * 1024 * 1024;
 
 type Decoder = (bytes: Buffer, limit: { maxOutputLength: number }) => Buffer;
@@ -55,9 +58,9 @@ export class Exchange implements ResponseSink {
 
   /** The connection that carries the request. */
   connection: { destroy(): void } | undefined;
-  /** When the connection pool received the request. */
+  /** Time at which the connection pool received the request. */
   startedAt = Number.NaN;
-  /** When the reply's headers were complete. */
+  /** Time at which the reply's headers were complete. */
   headAt = Number.NaN;
   lastByteAt = Number.NaN;
   endAt = Number.NaN;
@@ -71,7 +74,7 @@ export class Exchange implements ResponseSink {
   #unpacked: Buffer | undefined;
   /** Whether the reply was too large to be kept. */
   tooLarge = false;
-  /** Why the body could not be decompressed; set when `body` is read. */
+  /** Reason why the body could not be decompressed; set when `body` is read. */
   undecoded: string | undefined;
   /** Whether only the end of the connection marked the end of the reply. */
   endedByClose = false;

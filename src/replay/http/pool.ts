@@ -52,11 +52,11 @@ export class ConnectionPool implements ConnectionOwner {
   idleLimitMs: number;
   tlsSession: Buffer | undefined;
   secureContext: SecureContext | undefined;
-  /** The most connections that were open at the same time. */
+  /** Maximum number of connections that were open at the same time. */
   maxOpen = 0;
   /** Connections ahead of a burst that could not be opened. */
   warmFailures = 0;
-  /** Connections that the server closed before anything was sent on them. */
+  /** Number of connections that the server closed before they were used. */
   unused = 0;
   hasAnswered = false;
 
@@ -216,7 +216,7 @@ export class ConnectionPool implements ConnectionOwner {
     return undefined;
   }
 
-  /** Removes a connection from the idle ones. The last one fills its position: no search, no shift. */
+  /** Removes a connection from the idle list. The last one takes its position, which avoids searching and shifting. */
   #forgetIdle(connection: Connection): void {
     const { idleIndex } = connection;
     if (idleIndex < 0) return;
@@ -228,8 +228,8 @@ export class ConnectionPool implements ConnectionOwner {
   }
 
   /**
-   * Returns the addresses of the target. Connections are opened to these and not to the name, so that each goes to an address that
-   * was checked here, whatever the name means by then.
+   * Returns the addresses of the target. Connections are opened to these addresses instead of the name, so that each
+   * goes to an address that was checked here, even if the name resolves differently later.
    *
    * @throws PermanentError `AddressNotAllowed`
    */
@@ -251,7 +251,7 @@ export class ConnectionPool implements ConnectionOwner {
       const same = (await this.#lookUp()).filter((address) => isIP(address) === family);
       if (same.length > 0) this.#addresses = same;
     } catch {
-      // The known addresses stay in use. If they are gone, the requests fail with their own errors.
+      // The known addresses stay in use. If they no longer work, the requests fail with their own errors.
     } finally {
       this.#resolvedAt = performance.now();
       this.#resolving = false;

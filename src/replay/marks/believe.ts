@@ -1,16 +1,15 @@
 /**
- * Tells which captures are requests of replays. Whoever invokes the endpoint chooses the inference id and the
- * attributes, and could hide requests behind those of a replay: only an id whose registration the work bucket has is
- * believed.
+ * Identifies captures of replayed requests. Callers of the endpoint choose the inference id and the attributes, and
+ * could disguise their requests as a replay. Only ids with a registration in the work bucket are therefore accepted.
  */
 
 import { hash, randomBytes } from 'node:crypto';
 import type { Storage } from '../../core/aws/storage.ts';
 import { markKeys } from '../../core/contract/work-keys.ts';
 
-/** How long after its registration a mark is believed, by the time of the capture. */
+/** How long after its registration an id is accepted, by the time of the capture. */
 const BELIEVED_MS = 24 * 3_600_000;
-/** Registrations that are looked up for a chunk or a file. Ids that were made up must not cost more. */
+/** Maximum number of registrations to look up for a chunk or a file. It bounds the cost of made-up ids. */
 const MOST_LOOK_UPS = 10;
 
 /** A request that may be one of a replay. */
@@ -20,7 +19,7 @@ export interface MarkedRequest {
   inferenceTimeMs: number;
 }
 
-/** Looks up the registrations that the captures of one chunk or file name. */
+/** Looks up the registrations named in the captures of one chunk or file. */
 export class Marks {
   readonly #storage: Storage;
   readonly #bucket: string;
@@ -31,7 +30,7 @@ export class Marks {
     this.#bucket = workBucket;
   }
 
-  /** Returns the run of the replay that sent the request, `undefined` if it counts as traffic. */
+  /** Returns the run of the replay that sent the request. Returns `undefined` if the request counts as traffic. */
   async runOf({ capturedInferenceId: inferenceId, inferenceTimeMs }: MarkedRequest): Promise<string | undefined> {
     const id = inferenceId === undefined ? undefined : markOf(inferenceId);
     if (id === undefined) return undefined;
@@ -59,7 +58,7 @@ const FORM = new RegExp(`^${REPLAY_ID_PREFIX}(?<mark>[0-9a-f]{16})[0-9a-f]{32}$`
 export const replayInferenceId = (mark: string, run: string, eventKey: string, pass: number): string =>
   `${REPLAY_ID_PREFIX}${mark}${hash('sha256', pass === 0 ? `${run}\n${eventKey}` : `${run}\n${eventKey}\n${pass}`).slice(0, 32)}`;
 
-/** Whether an inference id has the form of a registered replay’s. */
+/** Whether an inference id has the form of an id of a registered replay. */
 export const isReplayId = (inferenceId: string): boolean => FORM.test(inferenceId);
 
 /** Returns the registration that an inference id names. */

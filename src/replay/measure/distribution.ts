@@ -5,7 +5,7 @@
 
 /** Whole numbers below this have a bucket each. */
 const EXACT = 2048;
-/** Of the buckets of larger numbers, on a logarithmic scale: what is read from the middle of one is off by at most 0.05%. */
+/** Width of the buckets for larger numbers, on a logarithmic scale: the middle of a bucket is off by at most 0.05%. */
 const WIDTH = 0.001;
 
 /** Returns the bucket of a whole number of at least 0. */
@@ -25,7 +25,7 @@ type Summary = Record<
 export class Distribution {
   readonly #scale: number;
   readonly #lowest: number;
-  /** Counts by bucket, of the non-empty ones. */
+  /** Counts by index of the non-empty buckets. */
   readonly #counts = new Map<number, number>();
   count = 0;
   sum = 0;
@@ -72,7 +72,7 @@ export class Distribution {
     return this.#at(((this.count - 1) * percent) / 100);
   }
 
-  /** Returns the value at a position among the sorted values, from 0, and interpolates between two of them. */
+  /** Returns the value at a position among the sorted values, counted from 0. Interpolates between two values. */
   #at(place: number): number {
     const before = Math.floor(place);
     let seen = 0;
@@ -132,7 +132,8 @@ export class Distribution {
   }
 
   /**
-   * @returns `squares`: the sum of squared distances from the mean; `buckets`: the non-empty ones of the histogram, as index, count,
+   * @returns `squares`: the sum of squared distances from the mean; `buckets`: the non-empty buckets of the histogram,
+   *   as index, count,
    *   index, count, …
    */
   toJSON() {

@@ -1,4 +1,4 @@
-/** Turns what happened on the wire into the metrics of a request. */
+/** Turns the events on the wire into the metrics of a request. */
 
 import { StreamReader } from '../../captures/times/stream-reader.ts';
 import { toNamedError } from '../../core/errors/errors.ts';
@@ -10,7 +10,7 @@ import type { Keep } from '../request/keep.ts';
 import { estimateTextTokens, type PreparedRequest, type TokenSource } from '../request/preparer.ts';
 import { shownUrl } from '../request/target.ts';
 
-/** The most bytes of an error reply that are kept as its message. */
+/** Maximum number of bytes of an error reply that are kept as its message. */
 const MAX_ERROR_MESSAGE = 4096;
 
 type MetricValues = Partial<Record<RequestMetric, number>>;
@@ -19,9 +19,9 @@ type MetricValues = Partial<Record<RequestMetric, number>>;
 export interface Completion {
   request: PreparedRequest;
   exchange: Exchange;
-  /** When the request was due; without a schedule, when it was sent. */
+  /** Time at which the request was due; without a schedule, the time at which it was sent. */
   scheduledAt: number;
-  /** From then on only the client could delay the request: when it was due, or later if the cap had no room. */
+  /** Time from which only the client could delay the request: its due time, or later if the cap had no room. */
   roomAt: number;
 }
 
@@ -37,13 +37,13 @@ export interface Measured extends Completion {
   outputSource?: TokenSource;
 }
 
-/** Whether `--request-cancellation-rate` caused the cancellation, which then says nothing about the target. */
+/** Whether `--request-cancellation-rate` caused the cancellation, so that the target is not at fault. */
 export const isCancelledOnPurpose = ({ cancelled, request }: Measured): boolean =>
   cancelled && request.cancelAfterMs !== undefined;
 
 export type Objectives = ReadonlyMap<RequestMetric, number>;
 
-/** AIPerf's name for a successful status with nothing that it can read as a reply. */
+/** AIPerf's name for a successful status with an unreadable reply. */
 export const INVALID_REPLY = 'InvalidInferenceResultError';
 const UNREADABLE_REPLY = 'ReplyNotRecorded';
 export const CANCELLED_TYPE = 'RequestCancellationError';
@@ -92,7 +92,7 @@ function readExchange(request: PreparedRequest, exchange: Exchange): ReplyConten
   (frames ?? reader)?.end();
   const body = repliedBody(exchange);
   exchange.tooLarge ||= reader?.tooLarge ?? false;
-  // If only the size of a reply is known, it is not treated as broken.
+  // A reply of which only the size is known does not count as broken.
   if (exchange.tooLarge) return { text: '', usage: reader?.usage };
   if (exchange.error && !reader) return { text: '' };
   const content = readReplyContent(body, sentBody(request));
@@ -106,7 +106,7 @@ function readExchange(request: PreparedRequest, exchange: Exchange): ReplyConten
   return content;
 }
 
-/** Returns the error that a complete reply reports; `undefined` if it reports none. */
+/** Returns the error that a complete reply reports, or `undefined`. */
 function replyError(exchange: Exchange, content: ReplyContent): ExchangeError | undefined {
   const { status, headers } = exchange;
   const { error, problem } = content;
@@ -145,7 +145,7 @@ export function measure(done: Completion, objectives: Objectives): Measured {
   return measured;
 }
 
-/** Measures a request whose reply cannot be recorded. That is the client's own fault, and affects no other request. */
+/** Measures a request whose reply cannot be recorded. The fault is the client's own, and affects no other request. */
 export function notRecorded(done: Completion, cause: unknown): Measured {
   const { exchange } = done;
   const message = `The reply could not be read or recorded: ${toNamedError(cause).name}`;
@@ -174,7 +174,7 @@ function fillMetrics(measured: Measured, stream: StreamReader | undefined, objec
   if (objectives.size > 0) metrics.good_request_count = meets(metrics, objectives) ? 1 : 0;
 }
 
-/** @returns the length of the output in tokens, if the reply has one */
+/** @returns the number of output tokens, if the reply has a count */
 function fillTokens(measured: Measured, stream: StreamReader | undefined): number | undefined {
   const { metrics, content, request } = measured;
   const { usage } = content;
@@ -220,7 +220,7 @@ function fillStream(measured: Measured, stream: StreamReader, output: number | u
   if (perToken > 0) metrics.output_token_throughput_per_user = 1000 / perToken;
 }
 
-/** Whether a request meets every objective. A request without the metric does not. */
+/** Whether a request meets every objective. A request without the metric fails its objective. */
 function meets(metrics: MetricValues, objectives: Objectives): boolean {
   for (const [tag, threshold] of objectives) {
     const value = metrics[tag];

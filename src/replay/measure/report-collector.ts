@@ -1,6 +1,6 @@
 /**
- * Collects what the report shows besides the figures: the run over time, a sample of its requests, and the slowest and the
- * failed ones with their inputs. The size is bounded, however long the run is.
+ * Collects the report's data other than the figures: the run over time, a sample of its requests, and the slowest and
+ * the failed requests with their inputs. The size is bounded for runs of any length.
  */
 
 import { Random } from '../../core/values/random.ts';
@@ -15,7 +15,7 @@ const FIRST_BUCKET_MS = 250;
 const MAX_POINTS = 1_500;
 const MAX_ERROR_POINTS = 1_000;
 const SLOWEST = 20;
-/** Failed requests in the table, in all and of one kind. */
+/** Maximum number of failed requests in the table: in all, and of one kind. */
 const MAX_FAILED = 50;
 const MAX_FAILED_OF_A_KIND = 10;
 const LATENCY_SCALE = 1000;
@@ -109,7 +109,7 @@ export class ReportCollector {
     for (const [index, bucket] of pairs) this.#bucketAt(Math.floor(index / 2)).add(bucket.toJSON());
   }
 
-  /** Draws a uniform sample of the requests that succeeded. The first failed ones are all kept. */
+  /** Draws a uniform sample of the requests that succeeded. Keeps all of the first failed requests. */
   #addPoint(point: Point): void {
     if (point[2]) {
       if (this.errorPoints.length < MAX_ERROR_POINTS) this.errorPoints.push(point);
@@ -145,7 +145,7 @@ export class ReportCollector {
     this.failed.push(rowOf(measured, startAt));
   }
 
-  /** Adds what another process collected with the same clock. */
+  /** Adds the data that another process collected with the same clock. */
   merge(json: CollectorJson): void {
     while (this.bucketMs < json.bucketMs) this.#joinPairs();
     for (const [index, bucket] of Object.entries(json.buckets))
@@ -157,7 +157,10 @@ export class ReportCollector {
     this.failed = [...this.failed, ...json.failed].slice(0, MAX_FAILED);
   }
 
-  /** Merges two uniform samples: each draw chooses a side by the number of requests that its sample still stands for. */
+  /**
+   * Merges two uniform samples. Each draw chooses a side in proportion to the requests that its sample still
+   * represents.
+   */
   #mergeSample(points: readonly Point[], seen: number): void {
     const own = { points: this.points, seen: this.#seen };
     const other = { points: [...points], seen };

@@ -10,13 +10,19 @@ import {
 import { Distribution } from './distribution.ts';
 import { isCancelledOnPurpose, type Measured } from './measure.ts';
 
-/** The most distinct errors. Further ones are counted as `OtherErrors`, so that unique messages cannot fill the memory. */
+/**
+ * Maximum number of distinct errors. Further errors count as `OtherErrors`, so that unique messages cannot fill the
+ * memory.
+ */
 const MAX_ERROR_KINDS = 200;
 
 /** Error messages of servers for a request that is too long for the model. */
 const CONTEXT_OVERFLOW = /context length|maximum context|context_length_exceeded|prompt is too long/i;
 
-/** A reply is a mismatch if it differs from its limit by more than this percentage or number of tokens, whichever is less. */
+/**
+ * A reply is a mismatch if it differs from its limit by more than this percentage or number of tokens, whichever is
+ * smaller.
+ */
 const MISMATCH_PERCENT = 5;
 const MISMATCH_TOKENS = 50;
 const isMismatch = (output: number, limit: number): boolean =>
@@ -67,7 +73,7 @@ export class RunStats implements Counts {
     return this.succeeded + this.failed;
   }
 
-  /** Failed requests without those canceled on purpose, which only AIPerf counts as failed. */
+  /** Number of failed requests without those canceled on purpose, which only AIPerf counts as failed. */
   get failures(): number {
     return this.failed - this.cancelledOnPurpose;
   }
@@ -106,7 +112,7 @@ export class RunStats implements Counts {
       return;
     }
     this.succeeded++;
-    // Only of answered requests, like the latency from sending: a refusal after 2 ms is not a fast reply.
+    // Count only answered requests, as for the latency from sending: a refusal after 2 ms is not a fast reply.
     this.distribution('effective_latency').add(exchange.endAt - measured.scheduledAt);
     for (const tag of METRIC_TAGS) {
       const value = metrics[tag];

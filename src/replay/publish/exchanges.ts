@@ -1,4 +1,7 @@
-/** The exchanges of a replay as capture lines: decoded and traced like captured ones, with what captures do not contain. */
+/**
+ * The exchanges of a replay as capture lines. They are decoded and traced like captured lines, with additional data
+ * that captures lack.
+ */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { exchangeLine } from '../../captures/trace/exchange.ts';
@@ -61,7 +64,7 @@ export function exchangeOf(
     ...(captured ? { captured } : {}),
   };
   const output = { endpointOutput: outputSide(measured) };
-  // Of these, the ids are masked already.
+  // The ids in this object are already masked.
   const eventMetadata = {
     eventId: request.eventId,
     inferenceId: request.inferenceId,
@@ -89,7 +92,7 @@ export function exchangeFile(directory: string, sender: SenderFacts) {
       return () => writer.write(line);
     },
     close: () => writer.close(),
-    /** Deletes the file, which nothing else needs. */
+    /** Deletes the file, which is not needed any more. */
     discard: async (): Promise<void> => {
       await writer.close().catch(() => {});
       await rm(writer.path, { force: true });

@@ -15,7 +15,7 @@ import { exchangeTraces, type WrittenTraces } from './write-traces.ts';
 export interface Published extends WrittenTraces {
   runId: string;
   leftOut: string[];
-  /** The first failure of each step. If there is one, the run is marked as failed. */
+  /** The first failure of each step. Any failure marks the run as failed. */
   failures: unknown[];
 }
 

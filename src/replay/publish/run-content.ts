@@ -33,7 +33,8 @@ function metricsOf({ results: { stats } }: FinishedReplay, quality?: Quality): R
   }
   const { failures, succeeded, cancelledOnPurpose } = stats;
   if (cancelledOnPurpose > 0) {
-    // Not failures, as for the exit code and for thresholds. Only AIPerf's files count them as failed.
+    // Neither failures nor successes, as for the exit code and for thresholds. Only AIPerf's files count them as
+    // failed.
     const counted = failures + succeeded;
     metrics.error_request_count = failures;
     metrics.request_error_rate = counted === 0 ? 0 : (100 * failures) / counted;

@@ -1,4 +1,4 @@
-/** Writes the exchanges of a replay of one process as traces, each with the judge's verdict on its reply. */
+/** Writes the exchanges of a single-process replay as traces, each with the judge's verdict on its reply. */
 import { join } from 'node:path';
 import { decodeLine } from '../../captures/decode.ts';
 import { buildTrace } from '../../captures/trace/build.ts';
@@ -50,7 +50,7 @@ export function exchangeTraces(
   run: string,
   directory: string,
 ) {
-  /** What was written so far, also after an error. */
+  /** The traces written so far, even after an error. */
   const result: WrittenTraces = { traces: 0, refused: 0 };
   let refusedFile: LineWriter | undefined;
 

@@ -38,7 +38,7 @@ function messageOf(bytes: Buffer): EventStreamMessage {
 
 export class EventStreamParser {
   readonly #onMessage: (message: EventStreamMessage) => void;
-  /** The pieces of an incomplete message. They are joined once, when enough of them have arrived. */
+  /** The parts of an incomplete message. They are joined once, when enough of them have arrived. */
   #held: Buffer[] = [];
   #heldBytes = 0;
   #needed = PRELUDE_BYTES;

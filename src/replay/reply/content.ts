@@ -29,7 +29,7 @@ export interface ReplyContent {
   /** Texts of further choices, or the answers to further prompts of the same request. */
   further?: string[];
   toolCalls?: ToolCall[];
-  /** Of all choices, as far as they have one. */
+  /** The finish reasons of all choices that have one. */
   finishReasons?: string[];
   /** Token counts from the server. */
   usage?: TokenUsage;
@@ -37,22 +37,22 @@ export interface ReplyContent {
   error?: { code?: number; type?: string; message: string };
   /** The value of a reply that is not text: a table, a vector, another document. For a blank reply: all of its JSON. */
   document?: unknown;
-  /** The text is JSON in no known form, in answer to a chat. */
+  /** The text answers a chat but is JSON in an unknown form. */
   unread?: true;
   /** SHA-256 of a reply that is neither. */
   digest?: string;
   /** `undefined` if the reply is empty or was not decoded. */
   kind?: ReplyKind;
   /**
-   * The reply says nothing. `message`: it has no body, or a known form without text (or with spaces only), reasoning, tool
-   * call or media; `value`: JSON or a table in which nothing is.
+   * Set if the reply is empty. `message`: it has no body, or a known form without text (or with spaces only),
+   * reasoning, tool call or media. `value`: JSON or a table without content.
    */
   blank?: 'message' | 'value';
-  /** For a stream: it has an end marker. `undefined` where its wire format has none. */
+  /** For a stream: whether the end marker was received. `undefined` if the wire format has no end marker. */
   ended?: boolean;
-  /** How the reply differs from its content type, as text. */
+  /** Describes how the reply contradicts its content type. */
   problem?: string;
-  /** Why the reply was not decoded, as text. */
+  /** Reason why the reply was not decoded. */
   notRead?: string;
 }
 
@@ -97,7 +97,7 @@ export function readReplyContent(reply: unknown, request: unknown): ReplyContent
   }
 }
 
-/** Returns the conversation that a request continues, whatever its form, for a judge to read. */
+/** Returns the conversation that a request in any form continues, for a judge to read. */
 export function readConversation(request: Body): Conversation | undefined {
   try {
     const read = () => meaningOf(payloadOf('request', request, new Scale()), undefined).conversation;
@@ -145,7 +145,7 @@ function contentOf(reply: unknown, request: unknown): ReplyContent {
   };
 }
 
-/** Whether the payload is a value in which nothing is. */
+/** Whether the payload is an empty value. */
 const isBlankPayload = ({ kind, value }: Payload): boolean =>
   (kind === 'csv' || DOCUMENT_KINDS.has(kind)) && isBlankValue(value);
 
@@ -157,10 +157,10 @@ function kindOf({ kind, contentType }: Payload): ReplyKind | undefined {
 }
 
 /**
- * Returns why a reply that says nothing is an error; `undefined` if it is none. The same JSON as the other reply is none: a
- * detector that found nothing may answer `[]`.
+ * Explains why an empty reply counts as an error. Returns `undefined` if it does not, for example because both replies
+ * are the same JSON: a detector without findings may answer `[]`.
  *
- * @param other the captured reply, or for a captured reply the new one
+ * @param other the captured reply, or for a captured reply the new reply
  */
 export function nothingSaid({ blank, text, document }: ReplyContent, other: ReplyContent | undefined) {
   if (blank === undefined || text !== '') return undefined;

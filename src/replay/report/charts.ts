@@ -22,7 +22,7 @@ const line = (name: string, color: string, data: [number, number][], extra = {})
   ...extra,
 });
 
-/** One value per bucket, at its middle. */
+/** Returns one value for each bucket, at the middle of its time. */
 function series(report: ReportCollector, value: (bucket: TimeBucket) => number | undefined): [number, number][] {
   const points: [number, number][] = [];
   for (const [index, bucket] of [...report.buckets].sort(([a], [b]) => a - b)) {

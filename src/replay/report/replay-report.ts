@@ -1,4 +1,4 @@
-/** The HTML report of one replay. */
+/** Builds the HTML report of one replay. */
 import { loadCharts } from '../../core/text/charts.ts';
 import { drawing, escapeHtml, folded, htmlPage, isolated, pageHtml } from '../../core/text/html-page.ts';
 import { dim, type Page, type Part, red, section, sheet } from '../../core/text/page.ts';

@@ -1,6 +1,6 @@
 /**
- * The section of a report with the replies that got worse: both replies side by side, what differs marked, a search
- * field.
+ * The section of a report with the replies that got worse: both replies side by side with marked differences, and a
+ * search field.
  */
 
 import { diffArrays } from 'diff';

@@ -59,16 +59,19 @@ const STYLES = { passed: 'good', failed: 'bad', 'cannot-tell': 'unsure' } as con
 const WIDTH = 260;
 const HEIGHT = 22;
 const MIDDLE = HEIGHT / 2;
-/** The plot's range, in multiples of what is allowed. Intervals that go further end in an arrow. */
+/** The plot's range, in multiples of the allowed value. Intervals beyond it end in an arrow. */
 const FROM = -1.5;
 const TO = 3.5;
 
 const x = (times: number): number => ((Math.min(TO, Math.max(FROM, times)) - FROM) / (TO - FROM)) * WIDTH;
 
-/** The value in multiples of what is allowed. A bound of 0 is plotted on a scale on which 1% is the unit. */
+/** Converts the value to multiples of the allowed value. For a bound of 0, 1% is the unit. */
 const timesAllowed = (value: number, bound: number): number => value / (bound || 1);
 
-/** One row of the forest plot: the interval, the estimate, and dashed lines at "no change" and at what is allowed. */
+/**
+ * Draws one row of the forest plot: the interval, the estimate, and dashed lines at "no change" and at the allowed
+ * value.
+ */
 function plot({ worse, lower, upper, bound, outcome, threshold }: ThresholdResult): string {
   const edge = (times: number, name: string): string =>
     `<line class="${name}" x1="${x(times)}" x2="${x(times)}" y1="0" y2="${HEIGHT}"/>`;

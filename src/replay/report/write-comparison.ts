@@ -1,4 +1,4 @@
-/** Writes what two runs show as files: `comparison.json`, and `comparison.html` for people. */
+/** Writes the comparison of two runs to files: `comparison.json`, and `comparison.html` for people. */
 import { join } from 'node:path';
 import type { RunsComparison } from '../compare/compare-runs.ts';
 import type { RunData } from '../compare/run-data.ts';

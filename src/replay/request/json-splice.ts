@@ -78,10 +78,10 @@ function findMember(text: string, at: number, key: string): Found {
 }
 
 /**
- * Sets the value at `path` (keys from the outside in) to the JSON text `value`. Missing keys are added at the end of
- * their object.
+ * Sets the value at `path` (keys from the outside in) to the JSON text `value`. Adds missing keys at the end of their
+ * object.
  *
- * @param at where the object begins
+ * @param at offset of the object's beginning
  * @throws NotSpliceable
  */
 export function setJsonValue(text: string, path: readonly string[], value: string, at = 0): string {

@@ -1,4 +1,7 @@
-/** What a replay keeps of requests and replies, where captures are masked. It sends the requests as they were captured. */
+/**
+ * The form in which a replay keeps requests and replies if captures are masked. It sends the requests unmasked, as
+ * captured.
+ */
 
 import { maskedLine } from '../../captures/redact.ts';
 import type { DecodeOptions } from '../../captures/types.ts';
@@ -7,12 +10,12 @@ import { NOT_MASKED } from '../../redact/encoded.ts';
 import { Masker } from '../../redact/mask.ts';
 import type { Body } from '../reply/content.ts';
 
-/** What is masked, and how the columns of tables are named. */
+/** The rules of masking, and the column names of tables. */
 export type Masking = Partial<Pick<DecodeOptions, 'csvHeader' | 'featureNames'>> & {
   redaction?: DecodeOptions['redaction'] | undefined;
 };
 
-/** The same without texts. */
+/** Returns a copy of the value with empty texts. */
 const withoutTexts = (value: unknown): unknown =>
   JSON.parse(JSON.stringify(value, (_, inner) => (typeof inner === 'string' ? '' : inner)));
 
@@ -22,7 +25,7 @@ export type Keep = NonNullable<ReturnType<typeof keepMasked>>;
 export function keepMasked({ redaction, ...tables }: Masking) {
   if (redaction === undefined) return undefined;
   const masker = (): Masker => new Masker(redaction, tables.featureNames);
-  /** Masks a record, which is judged before it goes with `CONTENT=none`. */
+  /** Masks a record. With `CONTENT=none`, it is judged before its content is removed. */
   const record = (whole: object): { captureData?: Record<string, { data: string }> } =>
     Object(jsonIn(maskedLine(Buffer.from(JSON.stringify(whole)), { redaction, ...tables }) ?? ''));
   return {
@@ -31,7 +34,7 @@ export function keepMasked({ redaction, ...tables }: Masking) {
     /** Masks texts of requests and replies, or leaves them empty. */
     texts: <T>(value: T): T =>
       (redaction.content === 'none' ? withoutTexts(value) : masker().value(structuredClone(value), true)) as T,
-    /** Masks a body as its trace does, by cells and fields. Of bytes that are no text, none is kept. */
+    /** Masks a body like its trace, by cells and fields. Drops bytes that are not text. */
     body: (side: 'endpointInput' | 'endpointOutput', { bytes, contentType: observedContentType }: Body): string => {
       if (redaction.content === 'none') return '';
       const captured = { observedContentType, data: bytes.toString('base64'), encoding: 'BASE64' };
@@ -44,7 +47,7 @@ export function keepMasked({ redaction, ...tables }: Masking) {
         return NOT_MASKED;
       }
     },
-    /** Masks an id or a name, which `CONTENT=none` leaves. */
+    /** Masks an id or a name. `CONTENT=none` keeps ids and names. */
     id: (text: string): string => masker().text(text),
   };
 }

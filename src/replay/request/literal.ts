@@ -31,7 +31,7 @@ export interface LiteralRequest {
   /** The two sides of the record, not decoded. */
   capturedRequest?: unknown;
   capturedReply?: unknown;
-  /** As the capture client measured it. */
+  /** The capture client's measurements. */
   capturedTimes?: CallTimes;
 }
 
@@ -47,7 +47,7 @@ function contentTypeOf(observed: unknown, looksLikeJson: boolean): string {
 
 const OPENINGS = Buffer.from('{[');
 
-/** Returns the JSON document of a body, if it is one. Any other body is sent as it was captured. */
+/** Returns the JSON document of a body. Returns `undefined` for other bodies, which are sent as captured. */
 function documentIn(body: Buffer): unknown {
   let first = 0;
   while (first < body.length && (body[first] ?? 0) <= 0x20) first++;
@@ -90,7 +90,7 @@ export function literalRequest(line: Buffer, overrides: Overrides = {}): Literal
   let body = payloadBytes(side);
   if (typeof body === 'string') {
     const reason = side.data === null || side.data === undefined ? 'NoRequest' : 'UndecodableRequest';
-    // A quote may have what is to be masked.
+    // A quote may contain values that must be masked.
     return skip(reason, `The captured request cannot be sent: ${body.replace(/“.{0,60}”/s, '“…”')}`);
   }
   let document = documentIn(body);

@@ -33,14 +33,14 @@ export interface PreparedRequest
   /** Cancel the request this long after it was sent, to measure how the target handles canceled requests. */
   cancelAfterMs?: number;
   capturedInferenceId?: string;
-  /** The file as the reader knows it, and the bytes of the line in it; `end` is inclusive. */
+  /** The file as the reader identifies it, and the position of the line's bytes; `end` is inclusive. */
   place: { source: SourceFile; start: number; end: number };
   capturedMs: number;
   /** Length of the input, for requests with text. */
   inputTokens?: { count: number; source: TokenSource };
   /** Maximum number of output tokens that the request allows, above 0. */
   outputLimit?: number;
-  /** The captured endpoint's reply, kept for comparing replies, or because it says nothing. */
+  /** The captured endpoint's reply, kept for the comparison, or because it is empty. */
   captured?: ReplyContent;
   /** Set where captures are masked. */
   keep?: Keep | undefined;
@@ -55,12 +55,12 @@ export interface PreparerOptions extends Masking {
   options: ReplayOptions;
   /** Keep the captured replies for a comparison. */
   keepCaptured: boolean;
-  /** Returns MLflow's trace id of a captured line, if replays are linked to it. */
+  /** Returns MLflow's trace id of a captured line, if replays are linked to captured traces. */
   traceIdOf?: (line: Buffer) => string;
   onSkipped: OnSkipped;
 }
 
-/** A longer captured reply is taken to say something: reading all of them would slow the sender down. */
+/** A longer captured reply counts as not empty without reading it: reading all of them would slow down the sender. */
 const MAX_BLANK_BYTES = 16 * 1024;
 
 /** Turns places in capture files into requests that are ready to send. */
@@ -133,7 +133,7 @@ export class Preparer {
     };
   }
 
-  /** Does everything that depends on the record's content. An error skips only this record. */
+  /** Does all work that depends on the record's content. An error skips only this record. */
   #read(line: Buffer, scheduled: ScheduledEntry, file: SourceFile) {
     try {
       return timed(line.length, () => this.#readLine(line, scheduled, file));
@@ -151,8 +151,8 @@ export class Preparer {
       this.#pass = pass;
       this.#linker = new SessionLinker();
     }
-    // Read the captured reply when it is needed: for the comparison, for the tokens and the next turn of a text, or because
-    // it may say nothing, which is then no error of the target either.
+    // Read the captured reply only if needed: for the comparison, for the tokens and the next turn of a text, or
+    // because it may be empty. An empty reply to the same request is then no error of the target.
     const isRead =
       this.#options.keepCaptured || request.prompt !== undefined || bytesIn(request.capturedReply) <= MAX_BLANK_BYTES;
     const captured = isRead ? capturedReply(request) : undefined;
@@ -166,12 +166,12 @@ export class Preparer {
     return { ...literal, captured, eventKey, turn, tokens: inputTokens(request, captured) };
   }
 
-  /** Whoever calls the endpoint may choose ids. */
+  /** Masks ids, because callers of the endpoint may choose them. */
   #masked<Id extends string | undefined>(id: Id): Id | string {
     return (id && this.#keep?.id(id)) ?? id;
   }
 
-  /** Keeps nothing in memory that the request on the wire does not contain. */
+  /** Keeps nothing in memory beyond the request on the wire. */
   #renewal({ contentType, streaming }: LiteralRequest, identity: RequestIdentity, wire: Buffer, bodyAt: number) {
     const { target } = this.#options;
     const request = { body: wire.subarray(bodyAt), contentType, streaming };
@@ -202,7 +202,7 @@ function inputTokens(request: LiteralRequest, captured: ReplyContent | undefined
 }
 
 // ---------------------------------------------------------------------------------------------------- token counts
-// Estimates, for requests whose endpoint does not count them. Every place that shows one calls it an estimate.
+// Estimates, for requests whose endpoint does not count tokens. Every output labels them as estimates.
 
 /** English text has about four characters per token in current tokenizers. */
 const CHARACTERS_PER_TOKEN = 4;

@@ -10,7 +10,7 @@ const MAX_REMEMBERED = 50_000;
 
 export interface Turn {
   conversationId: string;
-  /** From 0. */
+  /** Counted from 0. */
   turnIndex: number;
   /** Number of the conversation. */
   session: number;

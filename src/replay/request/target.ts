@@ -15,9 +15,9 @@ export interface RequestIdentity {
 }
 
 export interface Encoded {
-  /** Head and body as they are sent. */
+  /** The request's head and body as bytes. */
   wire: Buffer;
-  /** Where the body begins in `wire`. */
+  /** Offset of the body in `wire`. */
   bodyAt: number;
   /** Id that the request is sent with. SageMaker only. */
   inferenceId?: string;
@@ -26,7 +26,7 @@ export interface Encoded {
 /** The server that receives the requests, and their format. */
 export interface Target {
   origin: Origin;
-  /** For people and for `replay.json`; contains no secret. */
+  /** Shown to people and stored in `replay.json`; contains no secret. */
   description: Record<string, string>;
   encode(request: LiteralRequest, identity: RequestIdentity): Encoded | Promise<Encoded>;
   /** Lifetime of an encoded request, after which it is encoded again. Absent if it does not expire. */

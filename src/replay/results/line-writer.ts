@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { PermanentError } from '../../core/errors/errors.ts';
 import type { SkippedLine } from '../source/types.ts';
 
-/** Lines are written in pieces of about this size: a separate write would cost more than the line itself. */
+/** Lines are written in blocks of about this size, because a separate write would cost more than the line itself. */
 const FLUSH_CHARACTERS = 64 * 1024;
 /** A line is written after this time at the latest, for readers that follow the file. */
 const FLUSH_MS = 500;
@@ -20,7 +20,7 @@ export class LineWriter {
   readonly #stream: WriteStream;
   #pending = '';
   #timer: NodeJS.Timeout | undefined;
-  /** The first error, such as a full disk. After it, nothing more is written. */
+  /** The first error, such as a full disk. No line is written after it. */
   error: Error | undefined;
   /** Bytes of the pieces that are on the disk. */
   #written = 0;
@@ -58,7 +58,7 @@ export class LineWriter {
   }
 
   /**
-   * Completes the file. If a piece of it does not fit on the disk, the file ends with the last whole line before it.
+   * Completes the file. If a block does not fit on the disk, the file ends with the last whole line before it.
    *
    * @throws PermanentError `ResultsNotWritten`, for example on a full disk
    */

@@ -40,7 +40,7 @@ interface ResultSetOptions {
   onError?(error: Error): void;
 }
 
-/** Reasons that do not come from the skipped line itself: it could not be read when it was due. */
+/** Reasons other than the skipped line itself: the line could not be read when it was due. */
 const UNREAD = /^(Capture|Storage|Bucket|Credentials)/;
 
 /** Returns the number of requests that were not sent because their captures could no longer be read. */
@@ -89,7 +89,7 @@ export class ResultSet {
 
   measured(measured: Measured, clock: RunClock): void {
     const epoch = (at: number): number => clock.epochMs(at);
-    // Everything that may throw comes first, so that nothing of the request is kept in that case.
+    // Call everything that may throw first, so that an error leaves no part of the request behind.
     const record = recordLine(measured, clock, this.#options.workerId);
     this.stats.add(measured, epoch);
     this.report.add(measured, this.#startAt);
@@ -137,7 +137,9 @@ export class ResultSet {
   }
 }
 
-/** Returns the texts of the files with figures by name, `replay.json` last. @param own further keys of it, without secrets */
+/**
+ * Returns the files with figures by name, `replay.json` last. @param own further keys of `replay.json`, without secrets
+ */
 export function figureFiles(replay: FinishedReplay, own: Record<string, unknown>): Record<string, string> {
   return {
     [FILES.summaryJson]: `${JSON.stringify(summaryJson(replay), null, 1)}\n`,
@@ -190,7 +192,7 @@ function metadataJson(measured: Measured, clock: RunClock, workerId: string): st
   const end = clock.epochNs(exchange.endAt);
   const ack = Number.isNaN(exchange.headAt) ? '' : `,"request_ack_ns":${clock.epochNs(exchange.headAt)}`;
   const cancelled = measured.cancelled ? `,"cancellation_time_ns":${end}` : '';
-  // AIPerf has no metrics of a request that failed: the first token of a stream that broke is a time beside the others.
+  // AIPerf has no metrics for a failed request, so the first token of a broken stream is added to the times.
   const first = measured.error && streamOf(exchange)?.contentAt[0];
   const firstToken = first === undefined ? '' : `,"first_token_ns":${clock.epochNs(first)}`;
   const onPurpose = isCancelledOnPurpose(measured) ? ',"cancelled_on_purpose":true' : '';

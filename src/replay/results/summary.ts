@@ -80,7 +80,7 @@ export function summaryJson(replay: FinishedReplay): Record<string, unknown> {
 /** The name of the model if the captured bodies keep their own. */
 const CAPTURED_MODEL = 'captured';
 
-/** How AIPerf names the way in which requests are timed. */
+/** Returns AIPerf's description of the timing of requests. */
 function timing(options: ReplayOptions, sent: number): Record<string, unknown> {
   const { requestRate: rate, concurrency, fixedScheduleStartOffset, fixedScheduleEndOffset, requestCount } = options;
   const requests = requestCount ?? Math.max(1, sent);

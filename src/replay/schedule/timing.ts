@@ -10,11 +10,14 @@ export interface ScheduledEntry {
   /** Milliseconds after the start; NaN if the request is sent as soon as there is room. */
   dueMs: number;
   pass: number;
-  /** The conversation, if it is known beforehand. Without an id, it is named after its first request. */
+  /** The conversation, if it is known in advance. Without an id, its name is derived from its first request. */
   turn?: { session: number; turnIndex: number; conversationId?: string };
 }
 
-/** Returns the most requests that are due within less than `windowMs` of each other, of those until `untilMs`. They are in the order of their times. */
+/**
+ * Returns the maximum number of requests that are due within less than `windowMs` of each other, up to `untilMs`. The
+ * requests must be sorted by time.
+ */
 export function mostAtOnce(
   requests: readonly Pick<ScheduledEntry, 'dueMs'>[],
   windowMs: number,
@@ -30,7 +33,7 @@ export function mostAtOnce(
   return most;
 }
 
-/** The captures in the order of their times. They can be read several times. */
+/** The captures, sorted by time. They can be read several times. */
 export interface EntrySource {
   firstMs: number;
   batches(): Iterable<IndexEntry[]>;
@@ -44,7 +47,7 @@ const PASS_GAP_MS = SECOND_MS;
 export interface Feeding {
   /** Entries so far that could not be sent. They do not count towards `requestCount`. */
   skipped(): number;
-  /** Whether the run was stopped. Then passes that have not started are only counted, with `passOver`. */
+  /** Whether the run was stopped. If so, passes that have not started are only counted, with `passOver`. */
   stopped(): boolean;
   passOver(entries: number): void;
 }
@@ -55,9 +58,9 @@ export interface SendSchedule {
   entries(feeding: Partial<Feeding>): AsyncIterable<ScheduledEntry[]>;
   /** Yields the entries that are sent before the clock starts. Absent without a warm-up. */
   warmup?: (feeding: Partial<Feeding>) => AsyncIterable<ScheduledEntry[]>;
-  /** When the first entry is due, milliseconds after the start of the clock. */
+  /** Time at which the first entry is due, in milliseconds after the start of the clock. */
   firstDueMs: number;
-  /** Whether requests have no times: each is sent as soon as there is room. */
+  /** Whether requests have no times, and are sent as soon as there is room. */
   closedLoop: boolean;
 }
 

@@ -6,7 +6,7 @@ import { CANCELLED_TYPE, type Completion, openReader } from '../measure/measure.
 import type { PreparedRequest } from '../request/preparer.ts';
 import { mostAtOnce } from '../schedule/timing.ts';
 
-/** After this many consecutive sends, replies are read. Otherwise their arrival times would be those of the last send. */
+/** Read replies after this many consecutive sends. Otherwise their arrival time would be the time of the last send. */
 const SENDS_IN_A_ROW = 128;
 const TIMEOUT_CHECK_MS = 50;
 /** The longest delay that a timer accepts. */
@@ -17,7 +17,7 @@ interface DispatcherOptions {
   /** Most requests in flight. */
   maxConcurrency: number;
   timeoutMs: number;
-  /** A request that was encoded longer ago is encoded again when it is sent. Absent: none expires. */
+  /** A request encoded longer ago is encoded again before it is sent. Absent: requests do not expire. */
   goodForMs?: number | undefined;
   onDone(completion: Completion): void;
 }
@@ -58,7 +58,7 @@ export class Dispatcher {
   /**
    * Starts the clock. A request that is due at 0 ms is sent at `at`, a time of `performance.now()`.
    *
-   * @param shiftMs delays all requests by this; it counts as their lateness, and their distances are kept
+   * @param shiftMs delays all requests by this time. It counts as their lateness and keeps their distances
    */
   start(at: number, shiftMs = 0): void {
     this.#startAt = at;
@@ -69,9 +69,9 @@ export class Dispatcher {
   }
 
   /**
-   * Adds a request. Requests are added in the order of their due times.
+   * Adds a request. Call in the order of due times.
    *
-   * @returns `false` if the dispatcher has been stopped: then the request is not sent
+   * @returns `false` if the dispatcher has been stopped, so that the request is not sent
    */
   push(request: PreparedRequest): boolean {
     if (this.#stopped) return false;
@@ -133,7 +133,7 @@ export class Dispatcher {
     try {
       renewed = { ...request, ...(await request.renewal?.encode()) };
     } catch {
-      // Without credentials it stays as it is. The target refuses it with its own error.
+      // Without credentials, send the request unchanged. The target refuses it with its own error.
     }
     this.#renewing--;
     if (this.#stopped) this.#arm();

@@ -5,7 +5,7 @@ import type { RangeReader } from '../source/range-reader.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import { TimeSlice } from './slices.ts';
 
-/** The most prepared requests that wait in memory: a burst of 2,500, or 8 MiB of large ones. */
+/** Maximum number of prepared requests that wait in memory: a burst of 2,500, or 8 MiB of large requests. */
 const MAX_WAITING = 2_560;
 const MAX_WAITING_BYTES = 8 * 1024 * 1024;
 /** Requests are prepared and signed at most this long before they are due. A signature is valid for five minutes. */
@@ -24,7 +24,7 @@ interface FeederOptions {
   dispatcher: Dispatcher;
   /** Most requests in flight. */
   maxConcurrency: number;
-  /** When the first request is due. */
+  /** Time at which the first request is due. */
   firstDueMs: number;
   /** Time of the schedule that has passed since its start. */
   elapsedMs(): number;
@@ -43,7 +43,7 @@ export class Feeder {
   #isStarted = false;
   /** Entries of the schedule that could not be sent. */
   skipped = 0;
-  /** Why feeding ended early, after the start. Before it, `run` throws. */
+  /** Reason why feeding ended early after the start. Before the start, `run` throws instead. */
   failure: unknown;
   /** Requests of the schedule that were not sent because the run was stopped. */
   unsent = 0;
@@ -87,7 +87,7 @@ export class Feeder {
           try {
             await this.#feed(scheduled);
           } catch (error) {
-            // Before the start nothing is lost. After it, the remaining requests are counted and the results are kept.
+            // Before the start, no result is lost. After the start, count the remaining requests and keep the results.
             if (!this.#isStarted) throw error;
             this.failure = error;
             this.stopped = true;
@@ -116,7 +116,7 @@ export class Feeder {
       this.#abandon = () => resolve(undefined);
       this.#options.prepare(scheduled).then(resolve, reject);
     });
-    // After a stop nothing is sent, even if the preparation succeeded.
+    // After a stop, no request is sent, even if its preparation succeeded.
     if (this.stopped) this.unsent++;
     else if (!request) this.skipped++;
     else if (!this.#options.dispatcher.push(request)) this.unsent++;

@@ -5,14 +5,14 @@ import type { Measured } from '../measure/measure.ts';
 import type { PreparedRequest, PreparerOptions } from '../request/preparer.ts';
 import type { SendSchedule } from '../schedule/timing.ts';
 
-/** The part of a replay that one process sends: all of it, or a shard. */
+/** The part of a replay that one process sends: the whole replay or a shard. */
 export interface SendJob extends PreparerOptions {
   schedule: SendSchedule;
   /** Most requests in flight: the number that is kept in flight where there is no schedule, otherwise a cap. */
   maxConcurrency: number;
   /**
-   * Called at the end of each request. If it throws, it is called again with an error in place of the reply: it must not
-   * have kept anything of the request by then.
+   * Called at the end of each request. If it throws, it is called again with an error in place of the reply. It must
+   * therefore keep nothing of the request before it throws.
    */
   onMeasured(measured: Measured, clock: RunClock): void;
   /** Called when a request has been prepared, in schedule order. If it throws, the request is skipped. */
@@ -46,9 +46,9 @@ export interface SendOutcome {
   unsent: number;
   /** Whether the replay was stopped before everything was sent and answered. */
   stopped: boolean;
-  /** Why the rest of the schedule could not be sent after the start, such as expired credentials. */
+  /** Reason why the rest of the schedule could not be sent after the start, such as expired credentials. */
   failure?: unknown;
-  /** Requests that were sent but could not be recorded, and the reason for the first of them. */
+  /** Number of requests that were sent but could not be recorded, and the first reason. */
   unrecorded?: { requests: number; why: unknown };
   /** Most simultaneous connections, and the number that could not be opened in advance. */
   maxConnections: number;

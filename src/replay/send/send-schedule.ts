@@ -1,6 +1,6 @@
 /**
- * Sends a schedule, from the captured lines to the last reply. It knows nothing about result files, terminals or
- * Lambda functions: `onMeasured` receives what happened to each request.
+ * Sends a schedule, from the captured lines to the last reply. It does not depend on result files, terminals or Lambda
+ * functions: `onMeasured` receives the outcome of each request.
  */
 
 import { RunClock } from '../clock.ts';
@@ -23,13 +23,13 @@ import type { SendJob, SendOutcome } from './job.ts';
 import { SlicedQueue } from './slices.ts';
 import { Warmer } from './warmer.ts';
 
-/** Time between readiness and the first request, so that the first ones are not late. */
+/** Time between readiness and the first request, so that the first requests are not late. */
 const START_MARGIN_MS = 2;
 const WARMUP_CONCURRENCY = 8;
 /** The error of a request that was in flight when the run ended early. */
 const STOPPED = { code: 499, type: CANCELLED_TYPE, message: 'The replay was stopped' };
 
-/** @throws PermanentError `TargetUnreachable` before anything is sent */
+/** @throws PermanentError `TargetUnreachable` before the first request */
 export async function sendSchedule(job: SendJob, signal?: AbortSignal): Promise<SendOutcome> {
   const clock = new RunClock();
   const pool = job.pool ?? new ConnectionPool(job.target.origin);
@@ -47,7 +47,7 @@ export async function sendSchedule(job: SendJob, signal?: AbortSignal): Promise<
   }
 }
 
-/** Sends the first requests before the clock starts, so that the target is warm. None of them is canceled or counted. */
+/** Sends the first requests before the clock starts, to warm up the target. They are neither canceled nor counted. */
 const warmupJob = (job: SendJob, entries: SendSchedule['entries']): SendJob => ({
   ...job,
   run: `${job.run}-warmup`,
@@ -196,8 +196,8 @@ class Sender {
       );
     }
     this.#startAt = commonStart ?? performance.now() + START_MARGIN_MS;
-    // A late process keeps the distances between its requests: sending all overdue ones together would be a burst that was
-    // never captured.
+    // A late process keeps the distances between its requests: sending all overdue requests together would be a burst
+    // that was never captured.
     if (commonStart !== undefined) this.#lateMs = Math.max(0, performance.now() - (commonStart + firstDueMs));
     this.#warmer.start(() => this.#elapsedMs(), firstDueMs);
     this.#dispatcher.start(this.#startAt, this.#lateMs);

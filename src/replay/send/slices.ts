@@ -53,11 +53,11 @@ export class SlicedQueue<T> {
   }
 }
 
-/** Lets loops that wait for I/O anyway yield when their slice is over. */
+/** Lets loops that wait for I/O yield when their time slice is over. */
 export class TimeSlice {
   #until = performance.now() + SLICE_MS;
 
-  /** Whether it is time for `rest`. */
+  /** Whether to call `rest` now. */
   get isOver(): boolean {
     return performance.now() >= this.#until;
   }

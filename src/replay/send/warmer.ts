@@ -6,8 +6,9 @@ const INTERVAL_MS = 20;
 /** Connections are opened this long before the requests that need them. */
 const AHEAD_MS = 1_500;
 /**
- * The most connections that are opened in one interval: 1,600 per second without TLS, 400 with it. Opening one takes this
- * process about 50 µs, with TLS about a millisecond, and delays everything that is due meanwhile.
+ * Maximum number of connections opened in one interval: 1,600 per second without TLS, 400 with TLS. Opening a
+ * connection takes this process about 50 µs, with TLS about a millisecond, and delays all requests that are due
+ * meanwhile.
  */
 const AT_A_TIME = 32;
 const AT_A_TIME_TLS = 8;
@@ -23,7 +24,10 @@ const SWEEP_EVERY = 5;
 /** A request that has been in flight for this many times the usual latency, and for at least this long, may keep its connection. */
 const SLOW_LATENCIES = 3;
 const SLOW_MS = 300;
-/** After connections are lost unused, none is opened ahead for a while. The pause doubles until a reply is received. */
+/**
+ * After connections were lost unused, no connection is opened in advance for a while. The pause doubles until a reply
+ * is received.
+ */
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 10_000;
 /** The clock does not wait longer than this for connections. */
@@ -32,7 +36,7 @@ const OPENING_MS = 5_000;
 export interface ConnectionNeed {
   /** Requests that are due before those in flight will have been answered. */
   soon: number;
-  /** The most requests that are due within the time that a reply takes. */
+  /** Maximum number of requests that are due within the duration of one reply. */
   peak: number;
   inFlight: number;
   /** Requests that have been in flight for a short time only. */
@@ -44,9 +48,10 @@ export interface ConnectionNeed {
 /**
  * Returns the number of spare connections that are needed now.
  *
- * The connections of a burst in flight are free again when the next burst starts. Opening others in addition would double
- * the number of connections, and the target would accept them while it answers the first burst. If a burst is half sent,
- * its unsent requests need a connection each (`soon`), and the next burst reuses those of the sent half (`peak - young`).
+ * The connections of a burst in flight are free again when the next burst starts. Opening others in addition would
+ * double the number of connections, and the target would accept them while it answers the first burst. If half of a
+ * burst is sent, each unsent request needs a connection (`soon`), and the next burst reuses the connections of the sent
+ * half (`peak - young`).
  */
 export function sparesNeeded({ soon, peak, inFlight, young, limit }: ConnectionNeed): number {
   return Math.max(0, Math.min(Math.max(soon, peak - young), limit - inFlight));
@@ -80,9 +85,9 @@ export class Warmer {
   /**
    * Opens all connections that the first seconds need, before the clock starts.
    *
-   * @param firstDueMs when the first request is due, by the schedule
-   * @param untilFirstMs time until then. If it is long, nothing is opened yet: the connections would be idle for too long
-   * @param concurrency requests that are sent together, where there is no schedule
+   * @param firstDueMs time at which the first request is due, by the schedule
+   * @param untilFirstMs time until then. If it is long, no connection is opened yet: it would be idle for too long
+   * @param concurrency number of requests that are sent together, if there is no schedule
    */
   async beforeStart(firstDueMs: number, untilFirstMs: number, concurrency?: number): Promise<void> {
     if (untilFirstMs > AHEAD_MS) return;
@@ -92,8 +97,8 @@ export class Warmer {
   }
 
   /**
-   * @param elapsedMs returns the time since the start of the clock; negative before it
-   * @param firstDueMs when the first request is due, by the schedule
+   * @param elapsedMs returns the time since the start of the clock; negative before the start
+   * @param firstDueMs time at which the first request is due, by the schedule
    */
   start(elapsedMs: () => number, firstDueMs: number): void {
     this.#timer = setInterval(() => {
@@ -121,7 +126,7 @@ export class Warmer {
     clearInterval(this.#timer);
   }
 
-  /** A target that refuses connections, or accepts and closes them, is not flooded with new ones. */
+  /** Avoids flooding a target that refuses connections, or accepts and closes them. */
   #isPaused(now: number): boolean {
     const lost = this.#pool.warmFailures + this.#pool.unused;
     if (lost > this.#lost) {

@@ -15,7 +15,10 @@ interface IndexOptions extends CaptureWindow {
   scan?(file: SourceFile): AsyncIterable<ScannedLine>;
   /** Called for every record that is kept, in the order of file and line. `bytes` are valid during the call. */
   onRecord?(bytes: Buffer, entry: IndexEntry): void;
-  /** Returns what tells the requests of earlier replays in a file. Without it, none is left out. */
+  /**
+   * Returns the reader of replay registrations, to leave out requests of earlier replays. Absent: all requests are
+   * kept.
+   */
   marks?(): Pick<Marks, 'runOf'>;
   signal?: AbortSignal;
 }
@@ -42,7 +45,7 @@ export async function indexCaptures(files: readonly SourceFile[], options: Index
     } catch (error) {
       const { code, syscall, path } = error as NodeJS.ErrnoException;
       const isUnreadable = !options.scan && (path === file.path || syscall === 'read');
-      // A single unreadable file is an error: the user asked for it.
+      // If the only file is unreadable, fail: the user asked for it.
       if (!isUnreadable || files.length === 1) throw error;
       const message = `The capture file could not be read; got: ${code}`;
       options.onSkipped({ file: file.name, line: 0, reason: 'CaptureUnreadable', message });

@@ -41,7 +41,7 @@ type S3Location = NonNullable<ReturnType<typeof parseS3Location>>;
  * Opens the captures of a replay.
  *
  * @param location a capture file or a pipe, a directory (all capture files below it), or `s3://bucket/prefix`
- * @throws PermanentError `SourceMissing`, `NoCaptureFiles`, and those of the storage
+ * @throws PermanentError `SourceMissing`, `NoCaptureFiles`, and the errors of the storage
  */
 export async function openSource(location: string, options: OpenSourceOptions): Promise<OpenedSource> {
   const s3 = parseS3Location(location);
@@ -69,7 +69,7 @@ async function unpacked(files: SourceFile[], { signal }: OpenSourceOptions): Pro
   });
 }
 
-/** Yields the objects of a prefix in the order of their keys, or the one object that a full key names. */
+/** Yields the objects of a prefix in key order, or the single object if the key is complete. */
 async function* s3Objects(
   storage: Storage,
   { bucket, key }: S3Location,
@@ -83,7 +83,10 @@ async function* s3Objects(
   yield* backfillObjects(storage, { bucket, prefix: '' }, { bucket, prefix: key }, window);
 }
 
-/** Makes a temporary directory with copies, which is deleted when a copy fails. @returns what `copy` does, and deletes them */
+/**
+ * Makes a temporary directory for copies, and deletes it if a copy fails. @returns the result of `copy`, with a
+ * function that deletes the copies
+ */
 export async function inCopies<T>(copy: (directory: string) => Promise<T>): Promise<T & Disposable> {
   const directory = await mkdtemp(join(tmpdir(), 'replay-'));
   const dispose = (): Promise<void> => rm(directory, { recursive: true, force: true });
@@ -124,11 +127,11 @@ const copyFromS3 = (storage: Storage, location: S3Location, options: OpenSourceO
 
 const CAPTURE_SUFFIXES = ['.jsonl', '.jsonl.gz'];
 
-/** What a capture file is, for a person who gave another one. */
+/** Describes capture files, for a user who gave another file. */
 export const CAPTURE_FILES =
   'files of Data Capture: JSON lines, named *.jsonl or *.jsonl.gz, with an object with captureData on each line';
 
-/** The folder beside captures that holds their true answers. Nothing in it is a capture. */
+/** The folder next to captures with their true answers. It contains no captures. */
 export const LABELS_FOLDER = 'labels';
 
 /** @param root the folder that a person names */
@@ -178,7 +181,7 @@ export async function localFiles(path: string): Promise<SourceFile[]> {
 
 export const GZIP_MARK = Buffer.from([0x1f, 0x8b]);
 
-/** Whether the content is compressed, whatever the name is. A file that cannot be read is reported by its reader. */
+/** Whether the content is compressed, regardless of the name. Errors of reading are left to the file's reader. */
 async function isGzip(path: string): Promise<boolean> {
   const file = await open(path, 'r').catch(() => undefined);
   try {

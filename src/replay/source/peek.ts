@@ -47,7 +47,7 @@ export const unreadable = (error: unknown): Skipped => ({
 /**
  * Returns the captured time of one line.
  *
- * @param needsTime skips a record without a readable time. Otherwise its time is NaN.
+ * @param needsTime skips a record without a readable time. If false, the time is NaN instead.
  * @throws TooHeavy
  */
 export function peekLine(line: Buffer, needsTime: boolean): Peek {
@@ -61,7 +61,7 @@ export function peekLine(line: Buffer, needsTime: boolean): Peek {
   // Read as the pipeline does. `Date.parse` would read a time without an offset as local time.
   const timeMs = parseInferenceTime(inferenceTime) ?? Number.NaN;
   if (Number.isNaN(timeMs) && needsTime) {
-    // Whoever calls the endpoint may have written it, so it is not quoted.
+    // Not quoted, because callers of the endpoint may have written it.
     const got = inferenceTime === undefined ? 'nothing' : 'another form';
     return {
       kind: 'skipped',

@@ -28,7 +28,7 @@ interface ByteRange {
 /**
  * Reads a range of a file.
  *
- * @returns returns the bytes of a record in it, or throws if they are no longer those of the record
+ * @returns a function that returns the bytes of a record in the range, or throws if they have changed
  */
 type ReadRange = (range: Omit<ByteRange, 'entries'>, signal: AbortSignal) => Promise<LineOf>;
 type LineOf = (entry: IndexEntry) => Buffer;

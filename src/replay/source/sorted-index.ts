@@ -28,7 +28,9 @@ const newBlock = () => ({
 export class SortedIndex {
   readonly #blocks: ReturnType<typeof newBlock>[] = [];
   readonly #most: number;
-  /** `undefined` where the entries are in order already, as those of one capture file nearly always are, and before they are read. */
+  /**
+   * `undefined` before the entries are read, and if they are already sorted, as in nearly every single capture file.
+   */
   #order: Uint32Array | undefined;
   #inOrder = true;
   /** Number of entries. */

@@ -1,11 +1,11 @@
-/** The types of the places that captured requests come from. */
+/** Types of the sources of captured requests. */
 import type { ScannedLine } from '../../captures/lines/scan-lines.ts';
 
 /** A capture file on the local disk: the user's file, or the local copy of an S3 object. */
 export interface SourceFile {
   /** Path to read. */
   path: string;
-  /** The name that users know, and that records are sorted by: the path as given, or the S3 key. */
+  /** The name that users know, by which records are sorted: the path as given, or the S3 key. */
   name: string;
   /** Present for S3 objects. */
   bucket?: string;
@@ -18,7 +18,7 @@ export interface CaptureWindow {
   toMs?: number;
 }
 
-/** The place of a record and its captured time: all that is kept of it until it is due. */
+/** The location of a record and its captured time, which is all that is kept until the record is due. */
 export interface IndexEntry extends Pick<ScannedLine, 'line' | 'start' | 'length'> {
   /** Captured time, epoch ms. */
   timeMs: number;
@@ -35,7 +35,7 @@ export interface SkippedLine {
   message: string;
 }
 
-/** Why a line cannot be replayed. */
+/** Reason why a line cannot be replayed. */
 export type Skipped = { kind: 'skipped' } & Pick<SkippedLine, 'reason' | 'message'>;
 
 /** @param pass repetition of the captures in which the line was found, from 0. */

@@ -23,7 +23,7 @@ interface SageMakerTargetOptions {
 
 /** A signature is valid for five minutes by the clock of the service. This machine's clock may differ by one or two. */
 const SIGNATURE_MS = 2 * 60_000;
-/** SageMaker's names. Those of a variant and a component are headers. */
+/** SageMaker's rule for endpoint names. Names of variants and components are sent as headers. */
 const NAME = /^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$/;
 /** SageMaker allows 1,024 visible characters of custom attributes. */
 const MAX_ATTRIBUTES = 1024;

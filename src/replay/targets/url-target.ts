@@ -9,7 +9,7 @@ import HEADERS from './reserved-headers.json' with { type: 'json' };
 /** The path of OpenAI’s chats. */
 export const CHATS = '/v1/chat/completions';
 
-/** Returns the path for a captured request when the URL has none. */
+/** Returns the path for a captured request if the URL has no path. */
 function pathFor(json: Record<string, unknown> | undefined): string {
   if (json?.messages !== undefined) return CHATS;
   if (json?.prompt !== undefined) return '/v1/completions';

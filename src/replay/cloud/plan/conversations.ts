@@ -8,7 +8,10 @@ import { SessionLinker, type Turn } from '../../request/sessions.ts';
 import type { ScheduledEntry } from '../../schedule/timing.ts';
 import type { IndexEntry, SourceFile } from '../../source/types.ts';
 
-/** Later turns that are kept: about 150 bytes each, 150 MB in all. Further ones count as separate conversations. */
+/**
+ * Maximum number of later turns in memory: about 150 bytes each, 150 MB in all. Further turns count as separate
+ * conversations.
+ */
 const MAX_LATER_TURNS = 1_000_000;
 /** Every wire format of messages contains `role`. Base64 hides it. */
 const CHAT_MARKS = [Buffer.from('role'), Buffer.from('BASE64')];
@@ -44,7 +47,7 @@ export class ConversationFinder {
     try {
       turn = this.#link(bytes, entry, place);
     } catch {
-      // The request counts as a separate conversation. The shard that sends it reports what is wrong.
+      // The request counts as a separate conversation. The shard that sends it reports the error.
     }
     if (!turn || turn.turnIndex === 0) return;
     if (this.#later.size < MAX_LATER_TURNS) this.#later.set(place, turn);

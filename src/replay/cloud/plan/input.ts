@@ -63,9 +63,9 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment) {
     window,
     target,
     options,
-    // The judge needs to know which replies differ.
+    // The judge needs the comparison, to find the replies that differ.
     compare: (compare ?? false) || (judge ?? false),
-    // No judge: there is none. 0 dollars: only the daily budget applies.
+    // Without `judge`, no judge runs. A budget of 0 dollars means that only the daily budget applies.
     ...(judge ? { judge: { budgetUsd: judgeBudgetUsd ?? DEFAULT_JUDGE_BUDGET_USD } } : {}),
     ...(isLogged(input) ? { mlflow: experiment === undefined ? {} : { experiment } } : {}),
     dryRun: dryRun ?? false,
@@ -76,7 +76,7 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment) {
 const withoutSecrets = (key: string, value: unknown): unknown =>
   key === 'url' && typeof value === 'string' ? shownUrl(value) : value;
 
-/** For a union, returns the problems of the shape that fits best, which is probably the intended one. */
+/** For a union, returns the problems of the best-fitting shape, which is probably the intended one. */
 function problemsOf(issues: readonly z.core.$ZodIssue[]): string[] {
   return issues.flatMap((issue) => {
     const at = issue.path.join('.') || 'input';

@@ -51,13 +51,13 @@ export async function findMlflowPlace(
   { storage, workBucket, run }: { storage: Storage; workBucket: string; run: string },
 ) {
   if (!wanted) return undefined;
-  // Of a longer name the end is cut, and a digest keeps different names different.
+  // Cuts the end of a longer name, and adds a digest that keeps different names different.
   const monitoringRun = fitted(`replay-${run}`, MAX_NAME_CHARS, '-');
   await assertNameFree(storage, workBucket, monitoringRun);
   const { MLFLOW_EXPERIMENT_NAME: captures } = settings;
   const client = await mlflow();
   const { rest } = client;
-  // Also detects a server that is too old for traces now, rather than after the last request.
+  // Detects a server that is too old for traces before the first request, rather than after the last.
   const experiment = await client.resolveExperiment(replaysExperiment(wanted.experiment, captures));
   const capturesExperimentId = (await findExperiment(rest, captures))?.id;
   return {

@@ -43,7 +43,7 @@ import { writeShards } from './sharding.ts';
 
 interface PlanDependencies extends FunctionContext<ReplayEnvironment> {
   evaluation: EvaluationPorts;
-  /** Returns the settings with what the replay masks. */
+  /** Returns the settings, and the redaction that the replay applies. */
   redacted: ReturnType<typeof connectRedaction<ReplayEnvironment>>;
   /** Epoch ms; for tests. */
   now?(): number;
@@ -69,9 +69,9 @@ export async function planReplay(
   const bounds = shardBounds(job.options, job.shard);
   // Rejects an invalid target before hours of captures are read. Only the shards may read the secret.
   await cloudTarget('url' in job.target ? { url: job.target.url } : job.target, environment);
-  // The same for a judge, a key or an MLflow server that is not available.
+  // Fails now if a judge, a key or an MLflow server is not available.
   const judge = job.dryRun ? null : await planJudge(job, evaluation);
-  // A dry run keeps nothing that is joined, so its items need no key.
+  // A dry run keeps no items that must be joined later, so it needs no key.
   const { redaction } = job.dryRun ? { redaction: redactionOf(environment) } : await redacted();
   const keep = keepMasked({ redaction });
   const bucket = environment.WORK_BUCKET;

@@ -136,7 +136,7 @@ function stripesOf(window: readonly ScheduledEntry[], bounds: ShardBounds): numb
   return stripes;
 }
 
-/** The share of one stripe in a number of a window. The shares add up to the whole. */
+/** Returns one stripe's share of a window's number. The shares of all stripes add up to the number. */
 const shareOf = (whole: number, stripes: number, stripe: number): number =>
   Math.floor(whole / stripes) + (stripe < whole % stripes ? 1 : 0);
 

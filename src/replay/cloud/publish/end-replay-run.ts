@@ -1,6 +1,6 @@
 /**
- * Ends the MLflow run of a replay whose summary or publication failed, and records why. The steps can still be called
- * again: the run then ends as if they had not failed.
+ * Ends the MLflow run of a replay whose summary or publication failed, and records the reason. If the steps are called
+ * again and succeed, the run ends as successful.
  */
 
 import { type EndReplayRunRequest, type EndReplayRunResult, replayInputSchema } from '../../../core/contract/replay.ts';
@@ -52,14 +52,14 @@ async function runOf(
   return experiment && findRun(rest, experiment.id, runTags({ name, arn }));
 }
 
-/** Whether the replay was stopped: from the summary if there is one, else from the stop order. */
+/** Whether the replay was stopped. Reads the summary if it exists, else the stop order. */
 async function wasStopped(name: string, { storage, workBucket }: EndReplayRunDependencies): Promise<boolean> {
   const publication = await attempt(() => storage.getJson<ReplayPublication>(workBucket, replayKeys.publication(name)));
   if (publication) return publication.content.status === 'KILLED';
   return (await attempt(() => stopMark(storage, workBucket, name))) !== undefined;
 }
 
-/** Returns `undefined` on an error, which may be the one that made the step fail. The run must end anyway. */
+/** Returns `undefined` on an error, which may be the error that failed the step. The run must end anyway. */
 async function attempt<T>(work: () => Promise<T>): Promise<T | undefined> {
   try {
     return await work();

@@ -16,7 +16,7 @@ import type { PlannedMlflow } from '../work-bucket/stored-plan.ts';
 export interface ReplayPublication {
   mlflow: PlannedMlflow;
   content: ReplayRunContent;
-  /** Why the execution fails, if it does. */
+  /** Reason why the execution fails. Absent if it succeeds. */
   failure?: string;
 }
 

@@ -1,9 +1,9 @@
-/** A replay's MLflow run: where it is, how it is found, and how it names what failed. */
+/** A replay's MLflow run: its place, how to find it, and how it names failures. */
 import type { Execution, Raised } from '../../../core/contract/execution.ts';
 import type { ReplayInput } from '../../../core/contract/replay.ts';
 import { causeOf } from '../../../core/errors/cause.ts';
 
-/** Whether a replay has a run: the judge's verdicts are in MLflow too. */
+/** Whether a replay has a run. A judge needs a run too, because its verdicts are in MLflow. */
 export const isLogged = ({ mlflow = false, judge = false }: Pick<ReplayInput, 'mlflow' | 'judge'>): boolean =>
   mlflow || judge;
 

@@ -80,7 +80,7 @@ export class ShardResults {
   }
 
   measured(measured: Measured, clock: RunClock): void {
-    // Everything that can throw has run before any part of the request is written.
+    // Call everything that can throw before any part of the request is written.
     const keep = this.#read(measured, clock);
     this.set.measured(measured, clock);
     keep();
@@ -149,7 +149,7 @@ export class ShardResults {
   }
 }
 
-/** Where the captured line is, in the version that was planned. */
+/** Returns the location of the captured line, in the version that was planned. */
 function capturedPlace({ request: { place } }: Measured) {
   const { source, start, end } = place;
   const { bucket, name: key, etag, versionId } = source as CaptureObject;

@@ -1,4 +1,4 @@
-/** ReplayShard: sends one shard of a replay at most once, and writes what it measures to the work bucket. */
+/** ReplayShard: sends one shard of a replay at most once, and writes its measurements to the work bucket. */
 import { traceIdOf } from '../../../captures/trace/ids.ts';
 import type { FunctionContext } from '../../../core/aws/function-context.ts';
 import type { Storage } from '../../../core/aws/storage.ts';
@@ -27,9 +27,9 @@ import {
 import { ShardResults } from './shard-results.ts';
 
 interface ShardDependencies extends FunctionContext<ReplayEnvironment> {
-  /** Returns the settings with what the replay masks. */
+  /** Returns the settings, and the redaction that the replay applies. */
   redacted: ReturnType<typeof connectRedaction<ReplayEnvironment>>;
-  /** Of its files. Default: a new one; set by tests. */
+  /** Directory of the shard's files. Default: a new one; set by tests. */
   directory?: string;
 }
 
@@ -76,7 +76,8 @@ async function claimAndRun(request: ReplayShardRequest, deps: ShardDependencies)
   await claimShard(storage, bucket, request);
   const results = new ShardResults(plan, own, deps.directory);
   try {
-    // Checked again: StopReplay waits only for shards whose claim it sees, so a later claim must see its order.
+    // Check for a stop order again: StopReplay waits only for shards whose claim it sees, so a shard that claims later
+    // must see the order.
     const outcome = (await stop.check())
       ? { lateMs: 0, sent: 0, unsent: schedule.entries.length, stopped: true, maxConnections: 0, warmFailures: 0 }
       : await send(plan, own, schedule, warmup, results, stop, deps);
@@ -139,7 +140,7 @@ async function send(
         onStarted: ({ startAt }) => results.set.started(startAt),
         onMeasured: (measured, clock) => results.measured(measured, clock),
       },
-      // Requests whose results cannot be kept are not sent: they would load the target for nothing.
+      // Requests whose results cannot be kept are not sent: they would load the target without any use.
       AbortSignal.any([stopping.signal, stop.signal, results.unwritable.signal]),
     );
     if (outcome.failure !== undefined) throw outcome.failure;
@@ -158,7 +159,7 @@ async function* inBatches(entries: ScheduledEntry[]): AsyncGenerator<ScheduledEn
   if (entries.length > 0) yield entries;
 }
 
-/** A seed for each shard: with the run's own seed, all shards would cancel the same of their requests. */
+/** Returns a different seed for each shard. With the run's own seed, all shards would cancel the same requests. */
 export const shardSeed = (seed: number, shard: number): number =>
   shard === 0 ? seed : new Random((seed ^ Math.imul(shard, 0x9e3779b1)) >>> 0).below(2 ** 32);
 

@@ -1,6 +1,6 @@
 /**
- * The order to stop a replay: an object in the work bucket, whatever its content. Functions that send cannot be called from
- * outside, and Step Functions does not end them with their execution.
+ * The order to stop a replay: an object in the work bucket. Its content does not matter. Functions that send requests
+ * cannot be called from outside, and Step Functions does not end them with their execution.
  */
 
 import type { Storage } from '../../../core/aws/storage.ts';
@@ -8,8 +8,8 @@ import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { logger } from '../../../core/process/logging.ts';
 
 /**
- * Time between two checks, and so the longest that sending continues after the order. A check is a HEAD at $0.4 a million:
- * the 260 of a shard with the longest window cost $0.0001, those of 1,000 such shards 10 cents.
+ * Time between two checks, and so the maximum time that sending continues after the order. A check is a HEAD request at
+ * $0.4 a million: the 260 checks of the longest shard cost $0.0001, and 1,000 such shards cost 10 cents.
  */
 const CHECK_EVERY_MS = 3_000;
 

@@ -65,7 +65,7 @@ async function bringToEnd(
   const { storage, workBucket: bucket } = deps;
   const failed = status === 'FAILED';
   let state = await replayState(storage, bucket, run.name, failed);
-  // A stop order would prevent a later evaluation, so none is written if there is nothing left to stop.
+  // A stop order would prevent a later evaluation, so write it only if shards are still running.
   if (!failed || (state.end === 'open' && (await shardsOf(run.name, deps)).over < state.shards)) {
     await putStopMark(storage, bucket, run.name, `the execution is ${status}`);
     // Read again, because planning writes its plan before it checks for the order.
@@ -77,7 +77,7 @@ async function bringToEnd(
     const raised = failed && error ? { error: { Error: error, Cause: cause ?? '' } } : {};
     await deps.summarize({ run, ...raised });
   }
-  // Also if the results were there before: MLflow may not have been available then.
+  // Publish even if the results existed before: MLflow may not have been available then.
   if (state.mlflow) await deps.publish({ run });
   return { end: 'summarized' };
 }
@@ -91,10 +91,10 @@ function executionOf({ executionArn, startDate }: EndedExecution['detail']): Exe
 }
 
 /**
- * The state of a replay whose execution has ended. `empty`: no request was planned; `summarized`: there are results, newer
- * than the stop order if there is one; `open`: neither.
+ * Returns the state of a replay whose execution has ended. `empty`: no request was planned. `summarized`: results
+ * exist, and are newer than any stop order. `open`: neither.
  *
- * @param failed whether the execution failed. It may then have results without a stop order
+ * @param failed whether the execution failed, and so may have results without a stop order
  */
 export async function replayState(
   storage: Storage,

@@ -1,4 +1,4 @@
-/** Adds up the results of all shards, and finds the shards that are missing something. */
+/** Adds up the results of all shards, and finds shards with missing results. */
 
 import type { Storage } from '../../../core/aws/storage.ts';
 import type { NamedError } from '../../../core/contract/receipts.ts';
@@ -19,7 +19,7 @@ interface MissingShard {
 
 /** A shard without a valid result. */
 interface LostShard extends MissingShard {
-  /** Whether it may have sent some or all of its requests. */
+  /** Whether the shard may have sent some or all of its requests. */
   claimed: boolean;
   failure?: NamedError;
 }
@@ -36,7 +36,7 @@ interface IncompleteShard extends MissingShard {
 /** A shard that starts later than this is named. Smaller delays are only in the figures of the schedule lag. */
 const LATE_MS = 100;
 
-/** What the shards have measured, added up. */
+/** The sum of the measurements of all shards. */
 export class Collected implements MeasuredRun {
   readonly stats = new RunStats();
   readonly report = new ReportCollector();

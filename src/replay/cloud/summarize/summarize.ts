@@ -26,7 +26,7 @@ interface SummarizeDependencies extends Pick<PublishDependencies, 'storage' | 'w
 interface SummaryContext {
   storage: Storage;
   bucket: string;
-  /** Of the files that are written. */
+  /** Key prefix of the files that are written. */
   prefix: string;
   plan: StoredPlan;
   collected: Collected;
@@ -72,8 +72,8 @@ export async function summarizeReplay(
 }
 
 /**
- * Has the exchanges traced and judged by a run of the monitoring: first, so that it need not wait for the files. Whoever stops a
- * replay waits for nothing, and pays no judge.
+ * Starts a monitoring run that traces and judges the exchanges. It starts first, so that it need not wait for the
+ * files. A replay that was stopped starts no run: its user wants no delay and no judge to pay.
  */
 async function monitorExchanges(
   { run, mlflow, judge }: StoredPlan,
@@ -156,7 +156,7 @@ function finishedReplay(plan: StoredPlan, collected: Collected): FinishedReplay 
   };
 }
 
-/** What only a cloud replay has in `replay.json`. */
+/** Returns the properties of `replay.json` that only a cloud replay has. */
 function ownFacts({ plan, collected, monitoringRun }: SummaryContext): Record<string, unknown> {
   const { judge, mlflow, run } = plan;
   const { lost, notBegun, incomplete, late, parts, inputsLeftOut } = collected;

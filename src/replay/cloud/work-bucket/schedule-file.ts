@@ -1,6 +1,6 @@
 /**
- * The schedule of one shard as lines that point to captures. A line names a capture file before its first request; requests
- * refer to the files by their order.
+ * The schedule of one shard, as lines that point to captures. A line introduces each capture file before its first
+ * request. Requests refer to the files by number.
  */
 
 import { buffer } from 'node:stream/consumers';
@@ -41,7 +41,7 @@ export function scheduleText(files: readonly CaptureObject[], entries: readonly 
 
 export interface ShardSchedule {
   files: CaptureObject[];
-  /** In the order of due times. */
+  /** Sorted by due time. */
   entries: ScheduledEntry[];
 }
 

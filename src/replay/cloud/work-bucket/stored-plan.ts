@@ -1,4 +1,4 @@
-/** `plan.json`: everything that PlanReplay hands on to the later functions. */
+/** `plan.json`: everything that PlanReplay passes to the later functions. */
 
 import type { ObjectFacts, Storage } from '../../../core/aws/storage.ts';
 import { assertContract } from '../../../core/contract/contract.ts';
@@ -15,7 +15,7 @@ export const LINES = 'application/jsonlines';
 
 export interface ShardPlan {
   shard: number;
-  /** The window of time. Several shards send the requests of one. */
+  /** Number of the time window. Several shards send the requests of one window. */
   window: number;
   /** Requests of the schedule. */
   requests: number;
@@ -27,7 +27,7 @@ export interface ShardPlan {
 
 /** The judge that compares the replies after sending. */
 export interface PlannedJudge {
-  /** As it is named to people. */
+  /** Model name for display. */
   model: string;
   /** Limit of this replay in US dollars; 0: only the daily budget applies. */
   budgetUsd: number;
@@ -64,10 +64,13 @@ export interface StoredPlan extends Pick<FinishedReplay, 'run' | 'options' | 'ca
   /** Requests of all shards. */
   requests: number;
   shards: ShardPlan[];
-  /** Its registrations, in order: a long replay has several. None for a URL, which gets no inference ids. */
+  /**
+   * The replay's registrations, in order: a long replay has several. Empty for a URL, whose requests have no inference
+   * ids.
+   */
   marks?: Registration[];
   dryRun?: DryRun;
-  /** Version of the key of the pseudonyms, for all shards. Absent: nothing is masked. */
+  /** Version of the key of the pseudonyms, for all shards. Absent if nothing is masked. */
   redactKey?: string | undefined;
 }
 
@@ -83,7 +86,7 @@ export async function readPlan(storage: Storage, bucket: string, run: string): P
 }
 
 /**
- * Reads the plan of a run, and the part of one shard.
+ * Reads the plan of a run, and the part for one shard.
  *
  * @throws PermanentError `ReplayNotPlanned`, `ContractChanged`
  */
@@ -98,7 +101,7 @@ export async function readShardPlan(
   throw notPlanned({ run, shard }, `s3://${bucket}/${replayKeys.plan(run)}`);
 }
 
-/** The error of a shard that PlanReplay has left nothing for at `where`. */
+/** Returns the error for a shard without a plan at `where`. */
 export const notPlanned = ({ run, shard }: ReplayShardRequest, where: string): PermanentError =>
   new PermanentError('ReplayNotPlanned', 'The replay has no plan for this shard', {
     got: `shard ${shard} of ${run}`,
@@ -111,11 +114,11 @@ export const plannedSkippedKey = (run: string): string => `${replayKeys.schedule
 /** The warm-up: requests that shard 0 sends before the clock starts. */
 export const warmupKey = (run: string): string => `${replayKeys.schedulePrefix(run)}warmup.jsonl`;
 
-/** Files of a shard besides those of its requests. */
+/** Files of a shard other than the files of its requests. */
 export const SHARD_FILES = {
   /** Written last. A shard without it is lost. */
   result: 'result.json',
-  /** Why the shard ended without a result. */
+  /** The error of a shard that ended without a result. */
   failure: 'failure.json',
 } as const;
 

@@ -34,8 +34,8 @@ function testCase(result: ThresholdResult, suite: string): string {
 }
 
 /**
- * Returns the document. A threshold that failed is a failure; one that cannot be told is an error of type `CannotTell`, because
- * CI servers show a skipped test as harmless.
+ * Returns the document. A failed threshold becomes a failure. A threshold that cannot be decided becomes an error of
+ * type `CannotTell`, because CI servers show a skipped test as harmless.
  *
  * @param before name of the first run
  */

@@ -1,7 +1,7 @@
 /**
- * A gate as Markdown, for the summary of a CI job. Names and replies come from captures, so that nothing in them may act as
- * Markdown or HTML, load an image, or mention a person: they stand in code spans and in `<pre>`, where GitHub and GitLab read
- * no syntax at all.
+ * A gate as Markdown, for the summary of a CI job. Names and replies come from captures, so they must not act as
+ * Markdown or HTML, load an image, or mention a person. They are inside code spans and `<pre>`, where GitHub and GitLab
+ * interpret no syntax.
  */
 import { cut } from '../../../captures/trace/text.ts';
 import type { RunFacts, RunsComparison } from '../../compare/compare-runs.ts';
