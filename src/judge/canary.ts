@@ -9,14 +9,17 @@ export const canaryCapture = chatCapture(
   [{ role: 'assistant', content: 'Paris is the capital of France.' }],
 );
 
-/** Returns the scorers that are asked about the canary: those that apply to it, or else the first. */
+/** Returns the scorers to ask about the canary: the applicable ones, or else the first scorer. */
 export function canaryScorers(scorers: readonly Scorer[]): readonly JudgeScorer[] {
   const asked = scorers.filter(isJudgeScorer);
   const fit = asked.filter((scorer) => 'judge' in applicability(canaryCapture, scorer));
   return fit.length > 0 ? fit : asked.slice(0, 1);
 }
 
-/** Asks about the canary as about a capture, which teaches what the model refuses, and how long its answers are. @throws as `judge.judge` */
+/**
+ * Asks about the canary as about a capture, to learn which features the model refuses and how long its answers are.
+ * @throws as `judge.judge`
+ */
 export const askCanary = (
   judge: Judge,
   scorers: readonly Scorer[],

@@ -1,4 +1,7 @@
-/** Where the captures of the stack are: below its prefix, but no other files of AWS, nor captures of a judge that is an endpoint. */
+/**
+ * The location of the stack's captures: below its prefix, without other files of AWS, and without captures of a
+ * SageMaker endpoint that serves as the judge.
+ */
 import type { CaptureScope } from '../captures/files/capture-objects.ts';
 import { capturePathOf } from '../captures/files/capture-path.ts';
 import { insteadOf } from '../captures/files/other-files.ts';

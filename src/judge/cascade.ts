@@ -1,6 +1,6 @@
 /**
- * A cascade of two judges: a cheap one is asked first, and says of each answer whether it is sure. The other is asked for
- * what the first one fails, is not sure of, or leaves out.
+ * A cascade of two judges. The cheap judge is asked first, and states for each answer whether it is sure. The main
+ * judge is asked about scorers that the cheap judge fails, is unsure of, or leaves out.
  */
 import { afterAnswers, answeredBefore } from './errors.ts';
 import { memoByScorer } from './memo.ts';
@@ -12,9 +12,10 @@ import type { Judge, JudgeResult, JudgeScorer, Verdict } from './types.ts';
 export const askedFirst = memoByScorer((scorer) => ({ ...scorer, asksIfSure: true }));
 
 /**
- * Returns the verdicts of the judge, with what the first one cost for them, and the others as the first one gave them.
+ * Merges the results of both judges. Verdicts of the main judge win, and include the first judge's cost for the same
+ * scorer.
  *
- * @param scorers those that the first one has answered
+ * @param scorers the scorers that the first judge was asked about
  */
 function merged(
   scorers: readonly JudgeScorer[],
@@ -34,7 +35,7 @@ function merged(
   return { verdicts, spend: spentTogether([early.spend, late.spend]), leftOpen };
 }
 
-/** Returns those of the first judge's verdicts that stand, under its name. */
+/** Returns the first judge's verdicts that stand, under its name. */
 const standingOf = (first: Judge, scorers: readonly JudgeScorer[], { verdicts }: JudgeResult): Verdict[] =>
   scorers.flatMap((scorer) =>
     verdicts
@@ -64,7 +65,7 @@ export function cascade(first: Judge, main: Judge): Judge {
       return early === null || late === null ? null : early + late;
     },
     async judge(capture, scorers, signal, money) {
-      // The answer of a batch job is there to be read, whatever was left open before.
+      // Read the answer of a batch job in any case, whatever was left open before.
       const left = money?.answer === undefined ? (money?.leftOpen ?? NONE) : NONE;
       const asked = scorers.filter(({ name }) => !left.has(name)).map(askedFirst);
       const early = await first.judge(capture, asked, signal, money).catch((error: unknown) => {

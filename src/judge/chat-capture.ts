@@ -1,4 +1,4 @@
-/** A chat that was not captured, in the form of a capture: what the judge is asked about besides captures. */
+/** A chat in the form of a capture, for questions to the judge about other exchanges than captures. */
 import type { Capture, ChatMessage } from '../captures/types.ts';
 
 /** Returns the exchange as a captured chat call would be decoded. */

@@ -39,14 +39,14 @@ export function connectJudge(environment: FunctionSettings) {
   };
 }
 
-/** What a call costs here. A stand-in answers for nothing, whatever the model costs. */
+/** Returns the cost of a call. A stand-in is free, whatever the model costs. */
 const paidFor = (model: string, ...call: [usage: CallUsage, prices: PriceOptions]): number | null =>
   isStandIn(model) ? 0 : priceCall(model, ...call);
 
 interface JudgeSettings extends Pick<LambdaEnvironment, keyof typeof sharedSettings> {
   /** The key itself, on a person's own machine. */
   JUDGE_API_KEY?: string;
-  /** What the calls of a function share with each other, and with those of other functions. */
+  /** Objects that the calls of a function share with each other, and with calls of other functions. */
   shared?: Pick<CallerOptions, 'limiter'> & { limits?: Limits['judge'] } & Taught['shared'];
 }
 
@@ -86,7 +86,10 @@ export function cascadeOf(settings: JudgeSettings): Judge {
   return cascade(judgeOf(firstSettings(settings), { maxAnswers: 1 }), main);
 }
 
-/** The settings of the model that is asked first. The inference parameters are those of the judge itself, but for the guardrail. */
+/**
+ * Returns the settings of the model that is asked first in a cascade. The guardrail applies to it too, other inference
+ * parameters only to the judge.
+ */
 function firstSettings<S extends JudgeSettings>(settings: S): S {
   const { JUDGE_CASCADE: BEDROCK_MODEL_ID, MLFLOW_EVALUATION_MODEL_PARAM: given } = settings;
   if (BEDROCK_MODEL_ID === undefined) return settings;
@@ -98,7 +101,7 @@ function firstSettings<S extends JudgeSettings>(settings: S): S {
 export type BatchJudging = ReturnType<typeof connectBatchJudge>;
 
 /**
- * Of a cascade, the jobs ask the first model, which has to be on Bedrock.
+ * Connects the judge of batch jobs. In a cascade, the jobs ask the first model, which must be on Bedrock.
  * @throws PermanentError `InvalidJudge` when the model that the jobs ask is not listed for batch inference
  */
 export function connectBatchJudge(environment: FunctionSettings) {
@@ -121,7 +124,7 @@ export function connectBatchJudge(environment: FunctionSettings) {
   const first = judgeAt((usage) => (usage.batch ? priceInBatch(usage) : paidFor(name, usage, online)));
   const batchScorers = activeScorers(environment, 'batch');
   return {
-    /** Asks a harmless question, if nothing is known of what the model refuses. @returns what it cost */
+    /** Asks a harmless question, unless the features that the model refuses are known. @returns the cost */
     async askCanary(money: JudgeMoney) {
       const asked = await shared.learned?.askOnce(() =>
         askCanary(first, asAsked(batchScorers.filter(isJudgeScorer)), money),
@@ -142,7 +145,10 @@ export function connectBatchJudge(environment: FunctionSettings) {
   };
 }
 
-/** Returns a function that creates the budget of one chunk; `undefined` if neither a daily nor a run budget is set. */
+/**
+ * Returns a function that creates the budget of one chunk. The function returns `undefined` if neither a daily nor a
+ * run budget is set.
+ */
 export function connectBudget(environment: LambdaEnvironment): (run: string, runUsd?: number) => Budget | undefined {
   const { EVALUATION_BUDGET_USD: dailyUsd } = environment;
   const table = limitsTable(environment);

@@ -44,9 +44,9 @@ export class CallFailure extends PipelineError {
   readonly feature: Feature | undefined;
   readonly retryAfterMs: number | undefined;
   readonly status: number | undefined;
-  /** The response had status 200. It may have come from the model, and the call is then billed. */
+  /** Set if the response had status 200: it may have come from the model, and the call is then billed. */
   readonly mayBePaid: boolean;
-  /** What would help, if the service's own words do not say it. */
+  /** A remedy, if the service's own message has none. */
   readonly remedy: string | undefined;
   /** The usage that is charged if the call may have been billed. */
   usage: CallUsage | undefined;
@@ -66,7 +66,7 @@ export class CallFailure extends PipelineError {
   }
 }
 
-/** Why questions are held. */
+/** Reasons why questions are held. */
 const HELD_FOR = {
   budget: 'The budget leaves no room for the call',
   providerDay: 'The judge’s quota of the day is used up',
@@ -144,7 +144,7 @@ export function answeredBefore(error: unknown): JudgeResult {
   return known ?? { verdicts: [], spend: emptySpend() };
 }
 
-/** Codes of error verdicts, as they are written to `feedback.error`. */
+/** Codes of error verdicts, as written to `feedback.error`. */
 export const VERDICT_ERRORS = {
   cut: 'JudgeReplyCut',
   unreadable: 'JudgeReplyUnreadable',

@@ -1,6 +1,6 @@
 /**
- * Judges one capture, whatever service hosts the model. Asks all scorers together, keeps the verdicts of a partial answer,
- * asks again only for the missing ones, and separates errors that a retry can fix from final ones.
+ * Judges one capture with any model service. Asks all scorers together, keeps the verdicts of a partial answer, asks
+ * again only for missing verdicts, and separates errors that a retry can fix from final errors.
  */
 
 import type { Capture } from '../captures/types.ts';
@@ -105,7 +105,7 @@ class CaptureJudge implements Judge {
     return session.result();
   }
 
-  /** Begins with what earlier calls have taught, and waits while the first capture teaches more. */
+  /** Starts from the findings of earlier calls. Waits while the first capture finds out more. */
   private async begin(signal: AbortSignal | undefined): Promise<void> {
     const { capabilities } = this.caller;
     this.started ??= this.learned.ready().then(() => this.learned.refused && capabilities.adopt(this.learned.refused));
@@ -127,7 +127,7 @@ class CaptureJudge implements Judge {
     let maxRecordTokens = MAX_RECORD_TOKENS;
     let correction: string | undefined;
     const record = (): string => within('the record', () => captureRecord(capture, maxRecordTokens).text);
-    // Half of what was sent, which may be far below the bound: the next prompt is certainly shorter.
+    // Halve the record as sent, which may be far below the bound, so that the next prompt is certainly shorter.
     const halve = (): boolean => {
       const tokens = estimateTokens(record());
       maxRecordTokens = Math.max(MIN_RECORD_TOKENS, Math.floor(tokens / 2));
@@ -199,7 +199,7 @@ class CaptureJudge implements Judge {
     asked.forEach((scorer, index) => {
       const reading = readings[index];
       if (reading?.kind === 'verdict') session.answer(scorer, reading.value, reading.rationale);
-      // Without a rationale the value is asked for again, and is used if no better answer follows.
+      // A value without a rationale is asked for again. It is used if no better answer follows.
       if (reading?.kind === 'bare') session.answer(scorer, reading.value, BARE_RATIONALE);
     });
     return assessed;
@@ -217,7 +217,7 @@ class CaptureJudge implements Judge {
     try {
       const asked = await this.paid.ask(question, session, signal);
       const isKept = (this.learned.refused ?? this.learned.table) !== undefined;
-      // What is refused of one capture concerns it alone, unless a harmless question is refused too.
+      // A refusal concerns this capture alone, unless the model refuses a harmless question too.
       if (capabilities.isGuess && isKept && !isCanary)
         await this.askCanary(question, session, signal).catch(() => undefined);
       return asked;
@@ -231,7 +231,7 @@ class CaptureJudge implements Judge {
     }
   }
 
-  /** Asks a harmless question once, whoever needs it. @throws as `judge`; the next one then asks again */
+  /** Asks a harmless question once for all captures. @throws as `judge`; the next caller then asks again */
   private async askCanary({ scorers }: Question, session: Session, signal: AbortSignal | undefined): Promise<void> {
     const { learned } = this;
     const ask = async (): Promise<void> => {
@@ -250,7 +250,8 @@ class CaptureJudge implements Judge {
   }
 
   private asThrown(reason: unknown, result: JudgeResult, signal: AbortSignal | undefined): unknown {
-    // When the budget has room again, scorers that ended in an error are not asked again. After other failures they are.
+    // Held scorers are resumed when the budget has room again: scorers with an error verdict keep it. After other
+    // failures, they are asked again.
     const kept = isHeld(reason) ? result.verdicts : result.verdicts.filter(({ outcome }) => outcome === 'verdict');
     const error = reason instanceof CallFailure ? judgingError(reason, this.sourceId, signal) : reason;
     return error instanceof PipelineError ? afterAnswers(error, { ...result, verdicts: kept }) : error;

@@ -24,7 +24,7 @@ export function parseJudgeId(model: string): { scheme: JudgeScheme; name: string
   });
 }
 
-/** The path of the stand-in's address in the local environment. A stand-in that forwards to the model has none. */
+/** The path of the stand-in's address in the local environment. A stand-in that forwards to the model has no path. */
 export const STAND_IN_PATH = '/stand-in';
 
 /** The variables with the address of a kind of judge. */
@@ -34,13 +34,13 @@ const ADDRESSES: Record<JudgeScheme, string> = {
   sagemaker: 'AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME',
 };
 
-/** Whether the local environment's stand-in answers for this judge: by rules, and for nothing. */
+/** Whether the local environment's stand-in answers for this judge, by rules and free of charge. */
 export function isStandIn(model: string): boolean {
   const [, scheme = 'bedrock'] = /^(openai|sagemaker):/.exec(model.trim()) ?? [];
   return `${process.env[ADDRESSES[scheme as JudgeScheme]]}/`.includes(`${STAND_IN_PATH}/`);
 }
 
-/** The judge as it is named on verdicts and to people: a stand-in is never named as the model. */
+/** Returns the judge's name for verdicts and people. A stand-in never gets the model's name. */
 export function judgeName(model: string): string {
   if (!isStandIn(model)) return model;
   const { scheme, name } = parseJudgeId(model);
@@ -72,7 +72,9 @@ export const judgeEndpoints = (models: JudgeModels): string[] =>
 export const firstModel = ({ BEDROCK_MODEL_ID, JUDGE_CASCADE = BEDROCK_MODEL_ID }: JudgeModels): string =>
   JUDGE_CASCADE;
 
-/** @throws PermanentError `InvalidJudge` when the judge is not on Bedrock, or is not known to be listed there for batch inference */
+/**
+ * @throws PermanentError `InvalidJudge` when the judge is not on Bedrock, or not known to be listed for batch inference
+ */
 export function assertBatchPossible(model: string, properties: Pick<ModelProperties, 'batch'> | undefined): void {
   if (parseJudgeId(model).scheme === 'bedrock' && properties?.batch) return;
   throw new PermanentError('InvalidJudge', 'The judge is not known to be listed by Bedrock for batch inference', {

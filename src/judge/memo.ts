@@ -1,4 +1,4 @@
-/** Caches what depends only on a set of scorers, so that it is not computed for every capture. */
+/** Caches values that depend only on a set of scorers, so that they are not computed for every capture. */
 import type { JudgeScorer } from './types.ts';
 
 /** Few sets are in use: those that apply to a kind of capture, and subsets that are asked again. */
@@ -34,7 +34,9 @@ export function memoByScorers<Extra extends string[], Made>(
   };
 }
 
-/** Returns the variant of a scorer that `make` makes, always the same one, so that what depends on it stays cached. */
+/**
+ * Returns the variant of a scorer that `make` creates. Creates it only once, so that values cached for it stay valid.
+ */
 export function memoByScorer(make: (scorer: JudgeScorer) => JudgeScorer): (scorer: JudgeScorer) => JudgeScorer {
   const kept = new WeakMap<JudgeScorer, JudgeScorer>();
   return (scorer) => {

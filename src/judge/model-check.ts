@@ -24,9 +24,9 @@ export interface ModelCheck {
   state: ModelState;
   /** `error`: judging will fail; `warning`: it will fail at some point, or the check was inconclusive. */
   level: 'ok' | 'warning' | 'error';
-  /** The model behind an inference profile, or the model itself; `undefined` if it is not known. */
+  /** The model behind an inference profile, or the model itself. `undefined` if unknown. */
   foundationModel?: string | undefined;
-  /** The day from which a legacy model may cost more than the list price, from 30 days before. */
+  /** The day from which a legacy model may cost more than the list price. Set from 30 days before that day. */
   dearerFrom?: string | undefined;
   /** A sentence for people that names the remedy. */
   message: string;
@@ -47,7 +47,10 @@ const day = (date: Date): string => date.toISOString().slice(0, 10);
 const isProfile = (name: string): boolean =>
   parseProfileId(name) !== undefined || /:(application-)?inference-profile\//.test(name);
 
-/** Returns the foundation model behind an id or ARN of a model or an inference profile; `undefined` if the id names none. */
+/**
+ * Returns the foundation model behind an id or ARN of a model or an inference profile. Returns `undefined` if there is
+ * none.
+ */
 async function modelBehind(client: BedrockClient, name: string): Promise<string | undefined> {
   if (!isProfile(name)) return /^arn:/.test(name) && !name.includes(':foundation-model/') ? undefined : name;
   const { models } = await client.send(new GetInferenceProfileCommand({ inferenceProfileIdentifier: name }));
@@ -118,7 +121,7 @@ export async function checkJudgeModel(
 
 const NOTICE_MS = 30 * 86_400_000;
 
-/** What to set before a legacy model costs more, in what Bedrock calls public extended access. */
+/** Explains which price to set before a legacy model gets more expensive (public extended access in Bedrock). */
 function dearerText(model: string, from: string): string {
   const { input, output } = ratesOf(model) ?? { input: 0, output: 0 };
   const line = `JUDGE_PRICES=${JSON.stringify({ [model]: { input, output } })}`;
@@ -132,7 +135,7 @@ export function assertListPrice(check: ModelCheck | undefined, prices: PriceOver
   if (dearerFrom !== undefined && dearerFrom <= day(now) && !isSet) throw priceUnknown(model);
 }
 
-/** @throws PermanentError `JudgeModelGone` when the model can no longer judge anything */
+/** @throws PermanentError `JudgeModelGone` when the model can no longer judge */
 export function assertModelLives(check: ModelCheck | undefined): void {
   if (check?.level !== 'error') return;
   throw new PermanentError('JudgeModelGone', check.message, {

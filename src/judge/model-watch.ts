@@ -7,8 +7,8 @@ import { checkJudgeModel, type ModelCheck } from './model-check.ts';
 const LOOK_UP_TIMEOUT_MS = 3_000;
 
 /**
- * Returns a function that checks the models, and returns and logs what a person must know first; `undefined`: nothing. Each is checked
- * once per Lambda process, and again after an error, which may have been fixed in the meantime.
+ * Returns a function that checks the models, logs the result, and returns the most urgent finding, or `undefined`. Each
+ * model is checked once per Lambda process, and again after an error, which may have been fixed in the meantime.
  */
 export function watchJudgeModels(
   models: readonly string[],
@@ -29,7 +29,7 @@ export function watchJudgeModels(
   return async () => {
     const checks = (await Promise.all(models.map(toTell))).flat();
     for (const check of checks) logger.warn(check.message, { check } as never);
-    // Of a cascade, what fails a run comes first.
+    // In a cascade, report the model that fails a run first.
     return (
       checks.find(({ level }) => level === 'error') ??
       checks.find(({ dearerFrom }) => dearerFrom !== undefined) ??

@@ -1,6 +1,6 @@
 /**
- * Asks which of two replies to a request is better, the captured one or that of a replay. Each pair is shown in both orders, because
- * models favor a position: a verdict that changes with the order does not count.
+ * Asks which of two replies to a request is better: the captured reply or the replay's reply. Shows each pair in both
+ * orders, because models favor a position: a verdict that changes with the order does not count.
  */
 
 import type { Capture, ChatMessage } from '../captures/types.ts';
@@ -29,7 +29,10 @@ const FIRST = 'reply 1';
 const SECOND = 'reply 2';
 const EQUAL = 'equally good';
 
-/** Where each order shows the new reply, and how its answer is named. The judge speaks of "reply 1" and "reply 2". */
+/**
+ * The position of the new reply in each order, and the names in its answer. The judge speaks of "reply 1" and "reply
+ * 2".
+ */
 const ORDERS = [
   { newIsFirst: false, text: 'Reply 1 captured, reply 2 new' },
   { newIsFirst: true, text: 'Reply 1 new, reply 2 captured' },
@@ -42,7 +45,7 @@ export const ORDER_SCORER: JudgeScorer = {
   values: { kind: 'categories', values: [FIRST, SECOND, EQUAL] },
 };
 
-/** The name under which the answer to one order is kept until the other is known, too. */
+/** Returns the name under which the answer to one order is kept until the answer to the other order is known. */
 const nameOf = ({ text }: Order): string => `${PAIRWISE_SCORER.name} ${PAIRWISE_SCORER.version}: ${text}`;
 
 /** A record with both replies, as the judge reads it. */
@@ -53,10 +56,11 @@ const recordOf = ({ messages, before, after }: ReplyPair, { newIsFirst }: Order)
 export const pairRecords = (pair: ReplyPair): Capture[] => ORDERS.map((order) => recordOf(pair, order));
 
 /**
- * Returns the verdict on the new reply. The two orders must agree. If only one of them sees a difference, the replies count as the same.
+ * Returns the verdict on the new reply. The two orders must agree. If the judge sees a difference in only one order,
+ * the replies count as the same.
  *
- * @param known answers to one order from an earlier call that failed at the other: they are paid for
- * @throws the judge's error, with the answer to the other order as far as it is known
+ * @param known answers to one order from an earlier call, which failed at the other order. They are already paid for
+ * @throws the judge's error, with the answer to the other order if it is known
  */
 export async function judgePair(
   judge: Judge,
@@ -111,7 +115,8 @@ function together(verdicts: readonly Verdict[]): Verdict {
 /**
  * Returns a judge of pairs.
  *
- * @param pairOf returns the pair of an exchange. An error that is about this exchange alone becomes its verdict.
+ * @param pairOf returns the pair of an exchange, or an error. The error concerns only this exchange and becomes its
+ *   verdict.
  */
 export const pairwiseJudge = (
   judge: Judge,

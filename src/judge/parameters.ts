@@ -72,7 +72,7 @@ export function answerBounds({ maxTokens, other }: JudgeParameters) {
 const SET_IN_CHAT = ['messages', 'stream', 'tools', 'tool_choice'];
 const SET_BY_CONVERSE = SET_IN_CHAT.concat('anthropic_version', 'model', 'modelId', 'system', 'inferenceConfig');
 
-/** What every answer of a judge contains, of one scorer in its shortest form and of one in its longest. */
+/** The parts that every answer of a judge contains: a scorer in its shortest form, and a scorer in its longest form. */
 const ANSWER = { safety: 'yes', fluency: { rationale: 'a', value: 'no', sure: true } };
 const ANSWERS = [JSON.stringify(ANSWER), JSON.stringify(ANSWER, null, 2)];
 
@@ -119,9 +119,10 @@ const invalid = (wrong: string, got: Given): PermanentError =>
 
 /**
  * Reads the parameters. The default temperature is 0, unless `top_p` is set or the model thinks: models accept either
- * temperature or top_p, and neither while they think.
+ * temperature or top_p, and while they think neither.
  *
- * @param models ids of the judges that get them. Without one, only what no model accepts is refused
+ * @param models ids of the judges that get the parameters. Without an id, only parameters that every model refuses are
+ *   refused
  * @throws PermanentError `InvalidModelParameters`, with the parameters that would work
  */
 export function readParameters(given: Given = {}, models: readonly string[] = []): JudgeParameters {

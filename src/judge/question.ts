@@ -1,4 +1,4 @@
-/** The identity of a question to the judge: captures with the same digest look the same to it. */
+/** The identity of a question to the judge. Captures with the same digest look the same to the judge. */
 import { hash } from 'node:crypto';
 import type { Capture } from '../captures/types.ts';
 import { MAX_RECORD_TOKENS } from './prompt/build-prompt.ts';
@@ -8,9 +8,9 @@ import { captureRecord } from './prompt/record.ts';
 const DIGITS = 32;
 
 /**
- * Returns the digest of what the judge reads about a capture: 32 hex digits of SHA-256 over the judge, the record, and the place of the
- * reply that it is compared with, if it is. The scorers are
- * not part of it, so that the answers to some of them are found when another set of scorers is asked about the same.
+ * Returns the digest of the judge's input about a capture: 32 hex digits of SHA-256 over the judge, the record, and the
+ * location of a reply to compare with, if any. The scorers are not part of it, so that earlier answers are found when
+ * another set of scorers is asked about the same input.
  *
  * @param judge the judge's `sourceId`
  */

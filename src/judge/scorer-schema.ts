@@ -1,4 +1,4 @@
-/** What a scorer is. */
+/** The definition of a scorer. */
 import * as z from 'zod';
 import type { Capture } from '../captures/types.ts';
 import { describeValues, readValue } from '../core/values/scorer-values.ts';
@@ -42,7 +42,7 @@ export const exampleSchema = z.strictObject({
   rationale: z.string(),
 });
 
-/** Of a failure. Default: `task`. */
+/** Severity of a failure. Default: `task`. */
 const severity = z
   .enum(SEVERITIES, {
     error: ({ input }) => `got ${JSON.stringify(input).slice(0, 40)}; expected ${SEVERITIES.join(', ')}`,
@@ -74,9 +74,11 @@ export const judgeScorerSchema = z
     bounds,
     /** The passing value of a yes/no question is answered without a rationale (`JUDGE_RATIONALES=failures`). */
     isTerse: z.boolean().optional(),
-    /** The judge says of its answer whether it is sure: the question is asked of the first model of a cascade. */
+    /** Whether the judge states for its answer whether it is sure, as the first model of a cascade must. */
     asksIfSure: z.boolean().optional(),
-    /** Cases with known values that the judge is shown. They are part of the question, so they change the version. */
+    /**
+     * Cases with known values that are shown to the judge. They are part of the question, so they change the version.
+     */
     examples: z.array(exampleSchema).readonly().optional(),
   })
   .check((context) => {
@@ -99,7 +101,10 @@ export const codeScorerSchema = z.object({
   fails: z.boolean().optional(),
   severity,
   bounds,
-  /** Absent: the scorer is asked about every capture. Other captures do not count for it, and need no reason. */
+  /**
+   * Whether the scorer is asked about a capture. Absent: it is asked about every capture. Skipped captures do not count
+   * and need no reason.
+   */
   isAsked: z.custom<(capture: Capture) => boolean>((value) => typeof value === 'function').optional(),
   /** Returns the value, or the reason why the scorer does not apply to the capture. */
   score: z.custom<Score>((value) => typeof value === 'function', 'a function of the capture'),

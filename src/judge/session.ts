@@ -25,7 +25,7 @@ export class Session {
     this.money = money;
   }
 
-  /** Charges a call to the scorers that it asked, in proportion to the length of their answers. */
+  /** Charges a call to its scorers, in proportion to the length of their answers. */
   charge(usage: CallUsage, asked: readonly JudgeScorer[], answerChars: readonly number[] = asked.map(() => 0)): void {
     const parts = divideCall(usage, this.price, answerChars);
     addSpend(this.spend, { calls: 1, ...parts.reduce(sumUsage, NO_USAGE), ...cacheUseOf(usage) });
@@ -38,7 +38,7 @@ export class Session {
     this.outcomes.set(scorer.name, { outcome: 'verdict', value, rationale });
   }
 
-  /** Records the error for those of the scorers that have no verdict. */
+  /** Records the error for each of the scorers without a verdict. */
   fail(scorers: readonly JudgeScorer[], error: VerdictProblem): void {
     for (const { name } of scorers) {
       if (this.outcomes.get(name)?.outcome !== 'verdict') this.outcomes.set(name, { outcome: 'error', error });
@@ -49,7 +49,7 @@ export class Session {
     return this.usage.get(name) ?? NO_USAGE;
   }
 
-  /** Verdicts and error verdicts so far, in the order of the scorers, and everything that was spent. */
+  /** Returns the verdicts and error verdicts so far, in the order of the scorers, and the total spend. */
   result(): JudgeResult {
     const verdicts = this.scorers.flatMap(({ name }): Verdict[] => {
       const outcome = this.outcomes.get(name);

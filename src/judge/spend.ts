@@ -1,10 +1,13 @@
-/** Sums of what the judge was paid. A sum that includes an unknown price (`null`) is unknown. */
+/** Sums of payments to the judge. A sum that includes an unknown price (`null`) is unknown. */
 import type { JudgeSpend } from '../core/contract/receipts.ts';
 import type { VerdictUsage } from './types.ts';
 
 export const emptySpend = (): JudgeSpend => ({ calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 });
 
-/** Money is counted in whole trillionths of a dollar, whose sums are not rounded: the cheapest token costs some ten thousand of them. */
+/**
+ * Money is counted in whole trillionths of a dollar, whose sums are exact: the cheapest token costs some ten thousand
+ * units.
+ */
 export const UNITS_PER_USD = 1e12;
 
 export const addUsd = (a: number | null, b: number | null): number | null =>

@@ -4,7 +4,9 @@
  */
 
 const FIRST_NON_ASCII = 0x80;
-/** From this code unit on (CJK radicals, kana, ideographs, Hangul, emoji surrogates) a character is about one token. */
+/**
+ * From this code unit on (CJK radicals, kana, ideographs, Hangul, emoji surrogates), a character is about one token.
+ */
 const FIRST_IDEOGRAPH = 0x2e80;
 
 /** A request may have this many times the estimated tokens, because tokenizers differ. */
@@ -39,7 +41,9 @@ function fittingChars(text: string, maxTokens: number, from: 'start' | 'end'): n
 /** Replaces the characters that were left out. The prompt explains it to the judge. */
 const cutMark = (characters: number): string => `\n[… ${characters} characters left out here …]\n`;
 
-/** What a mark and about 80 characters of English take: the beginning and the end of a text remain recognizable. */
+/**
+ * Room for a mark and about 80 characters of English, so that the beginning and the end of a text remain recognizable.
+ */
 export const MIN_TEXT_TOKENS = 32;
 
 const isHighSurrogate = (code: number): boolean => code >= 0xd800 && code <= 0xdbff;

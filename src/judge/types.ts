@@ -27,18 +27,18 @@ interface ScorerVerdict {
 /** The scorer's share of the tokens and the cost of the calls that asked for it. */
 export type VerdictUsage = Pick<JudgeSpend, 'inputTokens' | 'outputTokens' | 'usd'>;
 
-/** The use of the prompt cache, absent if no call asked for it. */
+/** The use of the prompt cache. Absent if no call asked for caching. */
 export type CacheUse = Pick<JudgeSpend, 'cacheCalls' | 'cacheReadTokens' | 'cacheWriteTokens'>;
 
 export interface JudgeResult {
   verdicts: Verdict[];
-  /** Everything spent on this capture, including failed attempts. */
+  /** Total spend on this capture, including failed attempts. */
   spend: JudgeSpend;
-  /** Scorers that the first model of a cascade has left to the judge, which has decided none of them yet. */
+  /** Scorers that the first model of a cascade has left to the main judge, and that are not decided yet. */
   leftOpen?: readonly string[];
 }
 
-/** How the questions about one capture are paid for. */
+/** The payment for the questions about one capture. */
 export interface JudgeMoney {
   /** Reserves each question's worst case before it is asked. If absent, there is no limit. */
   limit?: Pick<SpendingLimit, 'reserve'> | undefined;
@@ -46,7 +46,10 @@ export interface JudgeMoney {
   answer?: ModelAnswer | undefined;
   /** Scorers that a cascade's first model has left open before. It is paid for, so only the judge is asked. */
   leftOpen?: ReadonlySet<string> | undefined;
-  /** Answers to parts of the question, from earlier calls that failed before all of it was answered. They are paid for. */
+  /**
+   * Answers to parts of the question, from earlier calls that failed before the whole question was answered. They are
+   * already paid for.
+   */
   known?: readonly Verdict[] | undefined;
 }
 
@@ -78,7 +81,7 @@ export interface Judge {
   ): Promise<JudgeResult>;
 }
 
-/** Tokens of one call. `inputTokens` leaves out what was read from or written to the prompt cache. */
+/** Tokens of one call. `inputTokens` excludes tokens that were read from or written to the prompt cache. */
 export interface CallUsage {
   inputTokens: number;
   outputTokens: number;
@@ -90,7 +93,7 @@ export interface CallUsage {
   batch?: boolean | undefined;
 }
 
-/** Why the model stopped. */
+/** Reason why the model stopped. */
 export type Stop = 'end' | 'cut' | 'guardrail' | 'filtered' | 'malformed' | 'context';
 
 export interface ModelAnswer {

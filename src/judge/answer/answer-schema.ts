@@ -46,7 +46,7 @@ const SHARED = {
   no: { no: passOrRationale('no'), words: reasoned(valueSchema({ kind: 'yes-no' })) },
 };
 
-/** The name in `SHARED` of a scorer’s form, if it has one. Tools know no references. */
+/** Returns the name in `SHARED` of a scorer's form, if the form is shared. Tools do not support references. */
 function sharedForm({ isTerse, asksIfSure, passes = 'yes' }: JudgeScorer, unions: number, rung: Rung) {
   if (!isTerse || rung === 'tool') return undefined;
   if (asksIfSure) return 'mark';

@@ -1,4 +1,4 @@
-/** Decides what a model's answer is worth: which scorers it answers, and what to ask again. */
+/** Evaluates a model's answer: which scorers it answers, and which to ask again. */
 import { VERDICT_ERRORS, type VerdictProblem } from '../errors.ts';
 import type { JudgeScorer, ModelAnswer } from '../types.ts';
 import { correctionOf, problemOf, type Reading, readAnswer } from './read-answer.ts';
@@ -30,7 +30,7 @@ export function assessAnswer(answer: ModelAnswer, asked: readonly JudgeScorer[],
     problems.set(scorer.name, { code, message: problemOf(scorer, reading) });
     corrections.push(correctionOf(scorer, reading));
   });
-  /** `inForm`: the answer has the requested form, as far as it goes. `correction`: the problems in words for the judge. */
+  /** `inForm`: the answer, possibly cut, has the requested form. `correction`: describes the problems to the judge. */
   return { readings, problems, inForm: true, correction: corrections.join('; ') };
 }
 

@@ -1,4 +1,4 @@
-/** Reads a judge's answer: the verdicts in it, and the problem of each scorer without one. */
+/** Reads a judge's answer: its verdicts, and the problem of each scorer without a verdict. */
 
 import { jsonrepair } from 'jsonrepair';
 import * as z from 'zod';
@@ -89,7 +89,7 @@ const isShallow = (value: unknown, levels = MAX_LEVELS): boolean =>
   (levels > 0 && Object.values(value).every((inner) => isShallow(inner, levels - 1)));
 
 /**
- * Returns the value of a text. An object with two answers to one question has none: all of its keys are null.
+ * Parses a text. An object with two answers to one question has no valid value: all of its keys become null.
  *
  * @param repair turns almost-JSON into JSON
  */
@@ -107,7 +107,7 @@ function parse(text: string, repair: (text: string) => string = (same) => same):
   return isObject(value) ? Object.fromEntries(Object.keys(value).map((key) => [key, null])) : undefined;
 }
 
-/** Returns entries by question. Two answers to one question are none. */
+/** Returns entries by question. If a question has two answers, neither counts. */
 function byQuestion(entries: readonly (readonly [string, unknown])[]): Map<string, unknown> {
   const found = new Map<string, unknown>();
   for (const [name, entry] of entries) {
@@ -142,7 +142,9 @@ function isSetApart(before: string, after: string): boolean {
   );
 }
 
-/** Returns an answer that nothing stands around but a code fence, neither words nor another object. */
+/**
+ * Returns an answer that stands alone in the text. Only a code fence may surround it, neither words nor another object.
+ */
 function aloneIn(text: string, scorers: readonly JudgeScorer[]): JsonObject | undefined {
   const value = parse(insideFence(text) ?? text.trim());
   const isWrapped = isObject(value) && !asksFor(value, scorers) && !('value' in value);
@@ -165,7 +167,7 @@ function answerIn({ text, stop }: ModelAnswer, scorers: readonly JudgeScorer[]):
   if (last === undefined) return text.trim() === '' ? 'it was empty' : NO_OBJECT;
   const first = bare.indexOf('{');
   const start = bare.lastIndexOf(last);
-  // Thinking whose end or beginning is not marked.
+  // Thinking without an end or beginning tag.
   const before = bare.slice(0, start).replaceAll(/<\/?(?:think|thinking|reasoning)>/g, '');
   const answer = read(last);
   const others = parts.slice(0, -1).filter((part) => part !== last);
@@ -189,7 +191,7 @@ function readEntry(scorer: JudgeScorer, entry: unknown): Reading {
   const value = readValue(scorer.values, given);
   if (given === UNSURE && scorer.asksIfSure) return { kind: 'missing' };
   if (value === undefined) return { kind: 'value', got: given, chars };
-  // The first model of a cascade leaves to the second what it is not sure of.
+  // The first model of a cascade leaves answers that it is not sure of to the second model.
   const sure = parsed.success ? parsed.data.sure : undefined;
   if (scorer.asksIfSure && (sure === false || (sure !== true && !scorer.isTerse))) return { kind: 'missing' };
   const rationale = parsed.success ? (parsed.data.rationale?.trim() ?? '') : '';
@@ -199,13 +201,13 @@ function readEntry(scorer: JudgeScorer, entry: unknown): Reading {
   return { kind: 'verdict', value, rationale: text, chars };
 }
 
-/** What a judge may decode. */
+/** Text that a judge may decode. */
 const BASE64 = /[\w+/-]{24,}/g;
-/** Letters that only look like those of another script, in one word with them. */
+/** Letters that resemble letters of another script, mixed with them in one word. */
 const LOOKALIKES =
   /\p{Script=Latin}[\p{Script=Cyrillic}\p{Script=Greek}]|[\p{Script=Cyrillic}\p{Script=Greek}]\p{Script=Latin}/u;
 
-/** Returns the words of a text, whatever quotes, escapes and other marks stand between them. */
+/** Returns the words of a text without the quotes, escapes and other marks between them. */
 function wordsOf(text: string): string {
   const character = (base: number) => (_: string, code: string) => String.fromCodePoint(Number.parseInt(code, base));
   const plain = text
@@ -224,8 +226,8 @@ function wordsOf(text: string): string {
 const SAME_WORDS: Readonly<Record<string, string>> = { yes: 'true', no: 'false', true: 'yes', false: 'no' };
 
 /**
- * Whether the record may contain one of these verdicts: it has the words of the question’s name and of the value. Its other
- * words are not compared, because a judge that quotes may shorten and reformat.
+ * Whether the record may contain one of these verdicts: it has the words of the question’s name and of the value. Other
+ * words are not compared, because a judge may shorten and reformat quotes.
  */
 function isInRecord(byScorer: ReadonlyMap<string, Reading>, record: string): boolean {
   if (LOOKALIKES.test(record)) return true;
@@ -278,7 +280,7 @@ export function problemOf(scorer: JudgeScorer, reading: Reading): string {
   return `${scorer.name} had the value ${got.slice(0, 80)}, it must be ${describeValues(scorer.values)}`;
 }
 
-/** Describes the problem for the judge, without its own words, which may come from the record. */
+/** Describes the problem to the judge. Leaves out the judge's own words, which may come from the record. */
 export function correctionOf(scorer: JudgeScorer, reading: Reading): string {
   if (reading.kind === 'value') return `the value of ${scorer.name} must be ${describeValues(scorer.values)}`;
   if (reading.kind === 'bare') return `${scorer.name} had no rationale`;

@@ -19,10 +19,10 @@ const lineSchema = z.looseObject({
 /** Charged for an answer with an impossible usage: the maximum of captured text, and an answer of the same length. */
 const LONGEST = { inputTokens: MAX_RECORD_TOKENS * INPUT_MARGIN, outputTokens: MAX_RECORD_TOKENS };
 
-/** By record id, the answer or why there is none. */
+/** The answer, or the reason for a missing answer, by record id. */
 export type BatchOutput = ReadonlyMap<string, ModelAnswer | string>;
 
-/** Reads an output file, or an input file, whose records have no answer. Unreadable lines are left out. */
+/** Reads an output file, or an input file, whose records have no answer. Skips unreadable lines. */
 export function readBatchAnswers(text: string): BatchOutput {
   const output = new Map<string, ModelAnswer | string>();
   for (const line of text.split('\n')) {

@@ -9,9 +9,9 @@ import type { BedrockTransport } from '../transports/bedrock.ts';
 import type { JudgeScorer } from '../types.ts';
 
 /**
- * Asks all scorers of a capture in one request. The answer has a schema if the model is known to accept
- * one: else its form is described in the text, because a batch job refuses each record with a tool ("Process multiple prompts with
- * batch inference").
+ * Asks all scorers of a capture in one request. If the model is known to accept a schema, the answer has one. Else the
+ * text describes the form, because a batch job refuses each record with a tool ("Process multiple prompts with batch
+ * inference").
  * @param recordId letters and digits
  */
 export function batchRecord(

@@ -1,15 +1,22 @@
 /**
- * Adapts the number of concurrent calls to the capacity of the service. The limit grows while calls succeed, first quickly,
- * then slowly. It shrinks with the share of throttled calls: a few cost little, a round of them halves the limit.
+ * Adapts the number of concurrent calls to the capacity of the service. The limit grows while calls succeed, first
+ * quickly, then slowly. It shrinks with the share of throttled calls: a few throttled calls have little effect, a whole
+ * round halves the limit.
  */
 import { MAX_CONCURRENT_CALLS } from '../transports/transport.ts';
 
 const MIN_CONCURRENCY = 2;
-/** The limit doubles with each round of successful calls: 32 after one round. A first call alone finds out what the model supports. */
+/**
+ * The limit doubles with each round of successful calls: 32 after one round. Before that, the first call runs alone to
+ * find out which features the model supports.
+ */
 const START_CONCURRENCY = 16;
 /** Growth of the limit by a round of answers, as many as the limit, after throttling has occurred once. */
 const STEP = 2;
-/** By each throttled call: a round of them halves the limit. If a tenth is throttled, it shrinks by a twentieth. */
+/**
+ * Decrease for each throttled call: a round of throttled calls halves the limit. If a tenth is throttled, the limit
+ * shrinks by a twentieth.
+ */
 const DECREASE = 0.5;
 
 export type CallOutcome = 'answered' | 'throttled' | 'other';

@@ -1,6 +1,6 @@
 /**
- * Asks the model one question until it answers: finds the form of answer that the model supports, waits for a free place,
- * retries what a retry can fix, and stops before the deadline.
+ * Asks the model one question until it answers: finds a form of answer that the model supports, waits for a free slot,
+ * retries errors that a retry can fix, and stops before the deadline.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Capture } from '../../captures/types.ts';
@@ -42,11 +42,11 @@ export const JUDGE_RETRY: JudgeRetryPolicy = {
 export interface CallerOptions {
   retry?: Partial<JudgeRetryPolicy>;
   limiter?: AdaptiveLimiter;
-  /** What stands before each call, over all functions of the stack. Absent: nothing. */
+  /** Limits that each call must pass, shared by all functions of the stack. Absent: no limits. */
   limits?: JudgeLimits | undefined;
-  /** Absent: those of the model are unknown. */
+  /** Properties of the model. Absent if unknown. */
   properties?: ModelProperties | undefined;
-  /** What calls have taught. Default: what those of this judge teach. */
+  /** Findings of earlier calls. Default: the findings of this judge's own calls. */
   learned?: Learned | undefined;
 }
 
@@ -64,17 +64,17 @@ export interface Question {
 export interface Answered {
   answer: ModelAnswer;
   rung: Rung;
-  /** What the question was estimated to cost, in US dollars; absent if the price is unknown. */
+  /** Estimated cost of the question, in US dollars. Absent if the price is unknown. */
   likelyUsd?: number | null;
 }
 
-/** What became of a question: its answer, or a failure that concerns only its capture. */
+/** The result of a question: its answer, or a failure that concerns only its capture. */
 export type Asked = (Answered & { failure?: never }) | { answer?: never; failure: CallFailure };
 
-/** A model can lack 2 forms of answer and 4 other features. Concurrent calls find some of them twice. */
+/** A model can lack 2 forms of answer and 4 other features. Concurrent calls detect some of them twice. */
 const MAX_FINDINGS = 12;
 
-/** What a call shows about the server. */
+/** The state of the server as seen by a call. */
 type BreakerOutcome = Parameters<JudgeLimits['breaker']['report']>[0];
 
 const isRung = (feature: Feature): feature is 'json-schema' | 'tool' => feature === 'json-schema' || feature === 'tool';
@@ -141,7 +141,8 @@ export class ModelCaller {
       const wait = waitAfter(this.retry, attempt, failure.retryAfterMs);
       if (wait === undefined || Date.now() + wait - startedAt > this.retry.forMs) throw failure;
       if (failure.usage !== undefined) await lost(failure.usage);
-      // After throttling the next capture finds out what the model supports. After another failure waiting would teach nothing.
+      // After throttling, let the next capture find out which features the model supports. After another failure,
+      // waiting would find out nothing.
       this.capabilities.leave(failure.kind !== 'throttled');
       await sleep(wait, undefined, signal && { signal }).catch(() => {
         const facts = { cause: signal?.reason };
@@ -157,7 +158,7 @@ export class ModelCaller {
     // Determined only now, because calls that were ahead may have found that the model refuses a rung.
     const rung = capabilities.rungFrom(question.rung);
     let ask: Ask | undefined;
-    /** Absent before the breaker was asked: then there is nothing to report. */
+    /** `undefined` until the breaker was asked. There is nothing to report before. */
     let outcome: BreakerOutcome | undefined;
     try {
       await this.passBreaker();
@@ -206,7 +207,9 @@ export class ModelCaller {
     throw new CallFailure(breaker.forDay ? 'day' : 'paused', until, { retryAfterMs: openUntil - Date.now() });
   }
 
-  /** Sends the request when its tokens are due: at first those of its worst case, then those that it used. */
+  /**
+   * Sends the request when its tokens are available: takes the worst case first, and settles the tokens actually used.
+   */
   private async send(ask: Ask, signal: AbortSignal | undefined): Promise<ModelAnswer> {
     const tokens = this.limits?.tokens;
     const most = worstCase(ask, this.properties?.tokens);
@@ -223,7 +226,10 @@ export class ModelCaller {
     }
   }
 
-  /** @param found what this question was refused for before: if it is named again, it is not the cause, and the form may be */
+  /**
+   * @param found features that this question was refused for before. If the model names one again, the feature is not
+   *   the cause, and the form may be
+   */
   private doWithout(failure: CallFailure, rung: Rung, found: Set<Feature>): void {
     const { feature, message } = failure;
     const isForm = feature !== undefined && (isRung(feature) || found.has(feature));

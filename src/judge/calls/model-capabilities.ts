@@ -1,6 +1,7 @@
 /**
- * The features that a model supports, as far as its properties and its calls tell. Of a model without properties nothing is assumed:
- * the strictest form is tried first and a refusal is remembered. While the first capture finds out, the others wait for it.
+ * The features that a model supports, according to its properties and its calls. For a model without properties nothing
+ * is assumed: the strictest form is tried first and a refusal is remembered. While the first capture finds out, the
+ * others wait for it.
  */
 import { type Feature, isFeature } from '../errors.ts';
 import type { ModelProperties } from '../models/model-properties.ts';
@@ -14,17 +15,17 @@ export class ModelCapabilities {
   /** Features that the model refuses. */
   #refused: Set<Feature>;
   private ignored = 0;
-  /** Something was refused, perhaps of one capture alone. */
+  /** A feature was refused, perhaps because of one capture alone. */
   isGuess = false;
   /** An answer has arrived. */
   isConfirmed = false;
   /** Captures no longer wait. */
   private settled = false;
-  /** While nothing is known, it has place for the capture that finds out. */
+  /** Until the features are known, it has room only for the capture that finds out. */
   private readonly gate = new AdaptiveLimiter();
   private leaveGate: Awaited<ReturnType<AdaptiveLimiter['acquire']>> | undefined;
 
-  /** @param properties absent: those of the model are unknown */
+  /** @param properties absent if the model's properties are unknown */
   constructor(properties: ModelProperties | undefined) {
     this.#refused = new Set(properties?.refuses.filter(isFeature));
     this.gate.max = 1;
@@ -44,7 +45,7 @@ export class ModelCapabilities {
   }
 
   /**
-   * Lets the judging of a capture start. The first one is the pioneer, and the others wait until it leaves.
+   * Lets the judging of a capture start. The first capture is the pioneer, and the others wait until it leaves.
    * @throws the signal's reason when it is aborted while waiting
    */
   async enter(signal?: AbortSignal): Promise<void> {
@@ -52,7 +53,10 @@ export class ModelCapabilities {
     if (this.settled) this.leave(true);
   }
 
-  /** Ends the wait for the pioneer. @param isSettled waiting would teach nothing: all start, and not only the next pioneer */
+  /**
+   * Ends the wait for the pioneer. @param isSettled starts all captures instead of only the next pioneer, because
+   * waiting would find out nothing
+   */
   leave(isSettled: boolean): void {
     this.settled ||= isSettled;
     this.leaveGate?.('other');
@@ -78,7 +82,10 @@ export class ModelCapabilities {
     if (this.ignored >= MAX_IGNORED) this.#refused.add(rung);
   }
 
-  /** Takes over what the model refuses of a harmless question: other refusals may have concerned one capture. */
+  /**
+   * Takes over the features that the model refuses for a harmless question. Other refusals may have concerned one
+   * capture.
+   */
   adopt(refused: Iterable<string>): void {
     this.#refused = new Set([...refused].filter(isFeature));
     this.isGuess = false;

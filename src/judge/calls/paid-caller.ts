@@ -1,4 +1,4 @@
-/** Asks the model within a spending limit: reserves a question's worst case first, and settles what it cost. */
+/** Asks the model within a spending limit: reserves the worst case of a question first, then settles its cost. */
 import { chargeOf } from '../../limits/spending-limit.ts';
 import { CallFailure } from '../errors.ts';
 import type { PriceOfCall } from '../pricing/call-amounts.ts';
@@ -31,9 +31,10 @@ export class PaidCaller {
   }
 
   /**
-   * Asks the question if the limit has room for its worst case, regardless of what was paid for other questions. An attempt
+   * Asks the question if the limit has room for its worst case, regardless of payments for other questions. An attempt
    * that may have been billed without an answer is charged at the worst case, and the next attempt needs room again.
-   * @throws PermanentError `JudgePriceUnknown` if there is a limit; CallFailure of any kind but `unsupported`, or an exception that the capture triggers
+   * @throws PermanentError `JudgePriceUnknown` if there is a limit; CallFailure of any kind but `unsupported`, or an
+   *   exception that the capture triggers
    */
   async ask(question: Question, session: Session, signal: AbortSignal | undefined): Promise<Answered> {
     const { capture, scorers, maxTokens, prompt, within } = question;

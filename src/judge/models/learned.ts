@@ -1,8 +1,9 @@
 /**
- * What the calls of a model have taught. It is kept by model id and Region in an item of the table of limits, for all functions; without
- * the table, in memory alone. It is read once by a process, and forgotten after seven days and with another file of properties.
+ * The findings of a model's calls. All functions share them in an item of the limits table, by model id and Region;
+ * without the table, they are only in memory. A process reads them once. They expire after seven days, and with another
+ * version of the properties file.
  *
- *     learned#<model>#<region>#<version of the properties>   facts: JSON; asked: when it began, if a harmless question was answered; ttl
+ *     learned#<model>#<region>#<version of the properties>   facts: JSON; asked: `since`, if a harmless question was answered; ttl
  */
 import { randomUUID } from 'node:crypto';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
@@ -13,33 +14,33 @@ import { PROPERTIES_VERSION } from './model-properties.ts';
 const KEPT_MS = 7 * 86_400_000;
 /** A process writes at most this often. */
 const SAVE_MS = 60_000;
-/** How long a function waits for the one that asks a harmless question. */
+/** Maximum time that a function waits for another function's harmless question. */
 const ASKED_MS = 300_000;
-/** As many answers are remembered, by the bin of their length. Bins are 5% wide. */
+/** Number of answers that are remembered, by the bin of their length. Bins are 5% wide. */
 const MAX_ANSWERS = 200;
 const BIN = Math.log(1.05);
 /** The longest answers, which are cut: one in fifty that is many times as long moves no other bound. */
 const LONGEST_SHARE = 0.02;
 const MARGIN = 1.1;
-/** No bound is higher than this multiple of what the form takes. */
+/** No bound is higher than this multiple of the form's own length. */
 const MAX_GROWTH = 4;
 
-/** With fewer captures, it is not known what a capture costs. */
+/** With fewer captures, the cost of a capture is unknown. */
 const ENOUGH_CAPTURES = 20;
 
 interface Facts {
   /** Epoch milliseconds. */
   since: number;
-  /** What the model refuses of a harmless question; absent until it has answered one. */
+  /** Features that the model refuses for a harmless question. Absent until it has answered such a question. */
   refused?: readonly string[];
-  /** Of the last answers, the newest last: the bin of the output tokens. */
+  /** Bins of the output tokens of the last answers, newest last. */
   bins: readonly number[];
-  /** What captures cost by their estimate, and what was paid, in US dollars; older ones count less. */
+  /** Estimated and actual cost of captures, in US dollars. Older captures count less. */
   cost: { likely: number; paid: number; captures: number };
 }
 
 export class Learned {
-  /** Absent: what is learned ends with the process. */
+  /** Absent: findings are lost when the process ends. */
   readonly table: LimitsTable | undefined;
   readonly #scope: string;
   readonly #now: () => number;
@@ -58,7 +59,7 @@ export class Learned {
     return this.#facts.refused;
   }
 
-  /** Reads what is kept, once. If the table does not answer, nothing is known. */
+  /** Reads the stored findings once. If the table does not answer, the findings are empty. */
   ready(): Promise<void> {
     const read = async () => this.#load(await this.table?.get(this.#scope));
     this.#read ??= read().catch((error: unknown) => warnOnce('What the judge taught could not be read', error));
@@ -72,9 +73,9 @@ export class Learned {
 
   /**
    * Returns the bound on the next answer, in tokens.
-   * @param own what the form of the answer takes
-   * @param growth by answers to the same question that were cut. Thinking takes as long about one scorer as about ten, so that a cut
-   *   answer gets twice the bound even beyond that of its form
+   * @param own length of the answer's form
+   * @param growth factor for earlier answers to the same question that were cut. Thinking takes as long about one
+   *   scorer as about ten, so a cut answer gets twice the bound even beyond the bound of its form
    */
   bound(own: number, growth = 1): number {
     const sorted = this.#facts.bins.toSorted((a, b) => a - b);
@@ -84,7 +85,7 @@ export class Learned {
     return Math.min(bound * growth, Math.max(most, bound * 2));
   }
 
-  /** Whether `bound` is a guess: a single answer that is longer than its form may be the long one in fifty. */
+  /** Whether `bound` is a guess: a single answer longer than its form may be the one long answer in fifty. */
   isGuess(own: number): boolean {
     const [first = Number.POSITIVE_INFINITY, second] = this.#facts.bins;
     return second === undefined && first * BIN > Math.log(own);
@@ -92,9 +93,10 @@ export class Learned {
 
   /**
    * Counts the answers about a capture.
-   * @param tokens of the one to all its questions; of an answer that was cut: the bound that it would get next
-   * @param likely, paid what they cost by their estimate, and what was paid, in US dollars. Older captures count less
-   * @param refused what the model refuses of a harmless question, which is not the long one in fifty: its answer decides alone
+   * @param tokens of the answer to all questions; for an answer that was cut, the bound that it would get next
+   * @param likely, paid their estimated and their actual cost, in US dollars. Older captures count less
+   * @param refused features that the model refuses for a harmless question. The length of its answer is no outlier, so
+   *   it decides alone
    */
   answered(tokens: number, [likely, paid] = [0, 0], refused?: Iterable<string>): void {
     const bin = Math.ceil(Math.log(Math.max(1, tokens)) / BIN);
@@ -110,17 +112,18 @@ export class Learned {
     };
   }
 
-  /** What captures cost, as a multiple of their estimate; `undefined` if too few are known. */
+  /** The actual cost of captures as a multiple of their estimate. `undefined` if too few are known. */
   get costs(): number | undefined {
     const { likely, paid, captures } = this.#facts.cost;
     return captures < ENOUGH_CAPTURES ? undefined : paid / likely;
   }
 
   /**
-   * Asks a harmless question if it has not been answered: once, however many functions begin at the same moment. The others wait.
-   * @param ask teaches what is refused
-   * @returns what `ask` returns; `undefined` if the question was answered before
-   * @throws RetryableError `LockTaken` if another function asks for minutes; what `ask` throws
+   * Asks a harmless question unless it was answered before. Asks once, even if many functions start at the same moment.
+   * The others wait.
+   * @param ask finds out the refused features
+   * @returns the result of `ask`; `undefined` if the question was answered before
+   * @throws RetryableError `LockTaken` if another function asks for minutes; the errors of `ask`
    */
   async askOnce<T>(ask: () => Promise<T>): Promise<T | undefined> {
     await this.ready();
@@ -138,7 +141,9 @@ export class Learned {
     return asked;
   }
 
-  /** Writes what was learned, at most once a minute. Functions replace each other's figures, which are of the same model. */
+  /**
+   * Writes the findings, at most once a minute. Functions replace each other's figures, which concern the same model.
+   */
   async save(): Promise<void> {
     if (this.#facts.bins.length === 0 || this.#now() < this.#savedAt + SAVE_MS) return;
     this.#savedAt = this.#now();
@@ -148,7 +153,8 @@ export class Learned {
   async #write(): Promise<void> {
     const { since, refused } = this.#facts;
     const ttl = Math.ceil((since + KEPT_MS) / 1000);
-    // A function that knows of no harmless question does not replace the answer that another one has paid for.
+    // A function without an answer to the harmless question does not replace an answer that another function has paid
+    // for.
     const replaced = this.#now() + (refused ? KEPT_MS : -KEPT_MS);
     const values = { facts: JSON.stringify(this.#facts), ttl, asked: refused ? since : 0, replaced };
     const expression = 'SET #facts = :facts, #ttl = :ttl, #asked = :asked';
@@ -159,12 +165,12 @@ export class Learned {
   }
 }
 
-/** Settings with what calls have taught, where it is known. */
+/** Settings, with the findings of calls if they are shared. */
 export interface Taught {
   shared?: { learned?: (model: string) => Learned };
 }
 
-/** Returns what calls have taught of each model, by its id in the settings, for all that ask it in this process. */
+/** Returns the findings about each model by its id in the settings, shared by all callers in this process. */
 export function connectLearned(settings: Pick<LambdaEnvironment, 'BUDGET_TABLE'>) {
   const byModel = new Map<string, Learned>();
   const of = (model: string): Learned => {

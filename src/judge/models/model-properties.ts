@@ -1,9 +1,12 @@
-/** What is known of models before they are called, by generation: `model-properties.json`, with sources and dates. */
+/**
+ * Properties of models that are known before the first call, by generation: `model-properties.json`, with sources and
+ * dates.
+ */
 import { hash } from 'node:crypto';
 import file from './model-properties.json' with { type: 'json' };
 import { resolveModel } from './profile-id.ts';
 
-/** What the product reads of an entry. */
+/** The fields of an entry that the product reads. */
 export interface ModelProperties {
   /** Parameters and forms of answer that the model refuses. `a+b`: both together. */
   refuses: readonly string[];
@@ -11,7 +14,7 @@ export interface ModelProperties {
   batch: boolean;
   /** Request fields for the least thinking. */
   leastThinking?: Record<string, unknown>;
-  /** The shortest prefix that is cached, in tokens. Absent: the model caches nothing. */
+  /** Minimum length of a cached prefix, in tokens. Absent: the model caches nothing. */
   cacheMinimum?: number;
   /** Tokens of the quota for a token of an answer. */
   outputBurndown: number;
@@ -28,6 +31,6 @@ const BY_MODEL = new Map(
   ),
 );
 
-/** @param modelId an id or ARN, with or without `bedrock:/` @returns `undefined` if nothing is known of the model */
+/** @param modelId an id or ARN, with or without `bedrock:/` @returns `undefined` if the model is unknown */
 export const propertiesOf = (modelId: string): ModelProperties | undefined =>
   BY_MODEL.get(resolveModel(modelId)?.model ?? '');

@@ -1,8 +1,8 @@
 /** Parses ids of models and of cross-region inference profiles on Bedrock: a geography before the model’s id. */
 
 /**
- * A vendor is one word, and a model's name begins with a letter. Otherwise `zai.glm-4.7`, a model with a dot in its version,
- * would be taken for a profile of a geography `zai`.
+ * A vendor is one word, and a model's name begins with a letter. Otherwise `zai.glm-4.7`, a model with a dot in its
+ * version, would match as a profile of a geography `zai`.
  */
 const PROFILE_ID = /^(?<geography>global|[a-z]{2,4}(?:-gov)?)\.(?<model>[a-z0-9]+\.[a-z].*)$/;
 
@@ -41,7 +41,7 @@ export function resolveModel(id: string) {
   name = name.replace(CONTEXT_VARIANT, '');
   const profile = parseProfileId(name);
   return {
-    /** As in the table, for example `anthropic.claude-sonnet-4-6`. */
+    /** The model's name in the table, for example `anthropic.claude-sonnet-4-6`. */
     model: profile?.model ?? name,
     /** Geography of the inference profile, for example `us` or `global`. */
     profile: profile?.geography,

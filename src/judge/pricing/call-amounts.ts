@@ -6,7 +6,7 @@ import type { CacheUse, CallUsage, VerdictUsage } from '../types.ts';
 /** Returns the cost of a call in US dollars; `null` if the model's price is unknown. */
 export type PriceOfCall = (usage: CallUsage) => number | null;
 
-/** The use of the prompt cache by a call, if it asked for it. */
+/** Returns a call's use of the prompt cache, if it asked for caching. */
 export const cacheUseOf = ({ asksForCache, cacheReadInputTokens, cacheWriteInputTokens }: CallUsage): CacheUse =>
   asksForCache
     ? { cacheCalls: 1, cacheReadTokens: cacheReadInputTokens ?? 0, cacheWriteTokens: cacheWriteInputTokens ?? 0 }
@@ -18,7 +18,7 @@ const toUnits = (usd: number | null): number | null => (usd === null ? null : Ma
 export const allInputTokens = (usage: CallUsage): number =>
   usage.inputTokens + (usage.cacheReadInputTokens ?? 0) + (usage.cacheWriteInputTokens ?? 0);
 
-/** A reported count above this multiple of the worst case is not believed. */
+/** A reported count above this multiple of the worst case is ignored. */
 const ABSURD_TIMES = 10;
 
 /**
@@ -54,9 +54,9 @@ function divideWhole(total: number, weights: readonly number[]): number[] {
 const NO_INPUT = { inputTokens: 0, cacheReadInputTokens: 0, cacheWriteInputTokens: 0 };
 
 /**
- * Divides a call's tokens and cost among its scorers: input in equal parts, because the exchange was sent for all of them,
- * and output by the length of each answer.
- * @param answerChars characters of each scorer's answer, 0 if it has none
+ * Divides a call's tokens and cost among its scorers. Input is divided in equal parts, because all scorers share the
+ * exchange; output is divided by the length of each answer.
+ * @param answerChars characters of each scorer's answer, 0 without an answer
  */
 export function divideCall(usage: CallUsage, price: PriceOfCall, answerChars: readonly number[]): VerdictUsage[] {
   const equal = answerChars.map(() => 1);

@@ -1,4 +1,4 @@
-/** Estimates what judging a run will cost, before the run starts. */
+/** Estimates the judge's cost for a run before the run starts. */
 
 import { inSample } from '../../captures/trace/ids.ts';
 import type { Capture } from '../../captures/types.ts';
@@ -31,7 +31,7 @@ import { askSize, cacheMinimum, FAILING_SHARE } from './request-tokens.ts';
 type JudgeSettings = PricedSettings &
   Pick<LambdaEnvironment, 'EVALUATION_BUDGET_USD'> &
   Partial<Pick<LambdaEnvironment, 'JUDGE_RATIONALES'>>;
-/** @property asListed at the price of the model, even where a stand-in answers for nothing */
+/** @property asListed uses the model's list price, even if a free stand-in answers */
 type EstimateOptions = Pick<RunOptions, 'judge' | 'sampleRate'> & { asListed?: true };
 
 /**
@@ -126,7 +126,7 @@ function totalOf(settings: JudgeSettings, options: EstimateOptions) {
     const properties = propertiesIn(judge, settings.JUDGE_PRICES) ? '' : `; ${UNKNOWN_PROPERTIES}`;
     return `${judge} costs ${rates.input} and ${rates.output} US dollars per million input and output tokens${batch} (${PRICE_SOURCE})${properties}`;
   };
-  /** What it costs more to write the cached prefix with each call than to read it. */
+  /** Returns the additional cost of writing the cached prefix with each call instead of reading it. */
   const writing = (): number => {
     const prefix = (use: 'cacheReadInputTokens' | 'cacheWriteInputTokens'): number => {
       const usage = { inputTokens: 0, outputTokens: 0, [use]: expected.cacheReadTokens ?? 0 };
@@ -166,7 +166,7 @@ function totalOf(settings: JudgeSettings, options: EstimateOptions) {
 }
 
 // --------------------------------------------------------------------------------------------- calls for a capture
-// Those that judging it is expected to take with some settings, and what they cost.
+// The expected calls and cost of judging a capture with given settings.
 
 type PricedSettings = Pick<LambdaEnvironment, 'BEDROCK_MODEL_ID' | 'JUDGE_PRICES' | 'MLFLOW_EVALUATION_MODEL_PARAM'> &
   Partial<Pick<LambdaEnvironment, 'JUDGE_CASCADE' | 'JUDGE_PREFIX'>> &
@@ -174,10 +174,10 @@ type PricedSettings = Pick<LambdaEnvironment, 'BEDROCK_MODEL_ID' | 'JUDGE_PRICES
 
 const costsOf = ({ shared }: Taught, model: string): number | undefined => shared?.learned?.(model).costs;
 
-/** From bare values to the highest bound, whose cut answers are asked for again. */
+/** From bare values to the highest bound, where cut answers are asked for again. */
 const UNKNOWN_COSTS = { least: 0.25, most: 7 };
 
-/** The least and the most that an estimate may cost; absent if enough answers are known. */
+/** Returns the minimum and maximum cost of an estimate. Returns `undefined` if enough answers are known. */
 export function usdRange(settings: PricedSettings, usd: number | null): [number, number] | undefined {
   const isKnown = judgeModels(settings).every((model) => costsOf(settings, model) !== undefined);
   return isKnown || !usd ? undefined : [usd * UNKNOWN_COSTS.least, usd * UNKNOWN_COSTS.most];
@@ -185,7 +185,7 @@ export function usdRange(settings: PricedSettings, usd: number | null): [number,
 
 interface Assumed {
   judge?: RunOptions['judge'];
-  /** Whether a prefix that is long enough is read from the cache. Default: if `JUDGE_PREFIX` is `cached`. */
+  /** Whether the cache is used for prefixes that are long enough. Default: `JUDGE_PREFIX` is `cached`. */
   cacheHits?: boolean;
   /** Share of the captures with a verdict that fails. Default: as if each verdict failed by itself, which is the most. */
   failingCaptures?: number;
@@ -225,5 +225,5 @@ export function expectedCalls(
   return asked === fewer ? some : addSpend(some, again(fewer + 1), share * (asked - fewer));
 }
 
-/** What fails has a rationale. */
+/** Failures have a rationale. */
 const withRationale = memoByScorer((scorer) => ({ ...scorer, isTerse: false }));

@@ -24,7 +24,7 @@ export interface PriceOptions {
   overrides?: PriceOverrides | undefined;
 }
 
-/** How the judge's calls are priced with these settings. */
+/** Returns the pricing of the judge's calls with these settings. */
 export const priceOptions = (
   settings: { JUDGE_PRICES?: PriceOverrides | undefined },
   judge: RunOptions['judge'] = 'converse',
@@ -34,7 +34,7 @@ export const priceOptions = (
   batch: judge === 'batch',
 });
 
-/** Returns what the user sets. An inference component without a price of its own has that of its endpoint. */
+/** Returns the user's price. An inference component without its own price has the price of its endpoint. */
 function overrideOf(id: string, overrides: PriceOverrides | undefined): string | Rates | undefined {
   const name = withoutScheme(id);
   const names = id.trim().startsWith('sagemaker:') ? [name, splitEndpoint(name).endpoint] : [name];
@@ -54,7 +54,7 @@ function namedModel(id: string, overrides: PriceOverrides | undefined): string {
 export const propertiesIn = (id: string, overrides: PriceOverrides | undefined): ModelProperties | undefined =>
   propertiesOf(namedModel(id, overrides));
 
-/** What people are told of a model that the file of properties does not have. */
+/** Note to users about a model that the properties file lacks. */
 export const UNKNOWN_PROPERTIES =
   'its properties are unknown: its first calls find out what it accepts, and how much it thinks';
 
@@ -106,7 +106,7 @@ export function ratesOf(modelId: string, options: PriceOptions = {}): Rates | nu
   return row === undefined ? null : toRates(row);
 }
 
-/** Returns the price of one call in US dollars; `null` if the model's price is unknown. */
+/** Returns the price of one call in US dollars. Returns `null` if the model's price is unknown. */
 export function priceCall(modelId: string, usage: CallUsage, options: PriceOptions = {}): number | null {
   const rates = ratesOf(modelId, options);
   if (rates === null) return null;
@@ -119,7 +119,7 @@ export function priceCall(modelId: string, usage: CallUsage, options: PriceOptio
 }
 
 /**
- * Refuses to start a run whose cost cannot be capped. That of a stand-in is nothing.
+ * Refuses to start a run whose cost cannot be capped. A stand-in costs nothing.
  * @param budgetUsd the daily or the run's budget. With 0 or `undefined` there is no budget, and any model may be used.
  * @param noLimit how a person switches the budget off
  * @throws PermanentError `JudgePriceUnknown`
@@ -138,7 +138,7 @@ export function requireKnownPrice(
 
 const MAX_NEAR = 3;
 
-/** What a person can set for a model without a price: models whose names are like its name, then its price. */
+/** Lists settings that fix a model without a price: models with similar names, then its price. */
 export function priceRemedy(id: string): string {
   const price = `its price in JUDGE_PRICES, such as {"${id}":{"input":3,"output":15}}`;
   const { model, profile } = (/^(openai|sagemaker):/.test(id) ? undefined : resolveModel(id)) ?? {};

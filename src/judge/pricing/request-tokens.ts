@@ -1,6 +1,6 @@
 /**
- * The tokens of the requests that judge a capture, before they are made: how many, for the budget and for estimates,
- * and how many of them a prompt cache keeps.
+ * Estimates the tokens of the requests that judge a capture before they are sent: their number, for the budget and for
+ * estimates, and the number that a prompt cache keeps.
  */
 
 import type { Capture } from '../../captures/types.ts';
@@ -16,8 +16,8 @@ import { estimateTokens } from '../tokens.ts';
 import type { JudgeScorer, Scorer, ScorerExample } from '../types.ts';
 
 /**
- * Bedrock deducts the bound from the account's quota when a call starts, so it is close to what an answer takes: two
- * sentences of rationale are about 70 tokens, names and braces 20.
+ * Bedrock deducts the bound from the account's quota when a call starts, so the bound is close to the length of an
+ * answer: two sentences of rationale are about 70 tokens, names and braces 20.
  */
 const TOKENS_PER_SCORER = 130;
 const TOKENS_AROUND = 100;
@@ -51,7 +51,7 @@ const likelyTokens = memoByScorers((scorers): number => {
 
 /** `outputTokens` is the likely number. */
 export interface AskSize extends Pick<JudgeSpend, 'calls' | 'inputTokens' | 'outputTokens'> {
-  /** The part of `inputTokens` that is the same for every capture, and stands before the point up to which it is cached. */
+  /** The part of `inputTokens` that is the same for every capture and comes before the cache point. */
   prefixTokens: number;
   /** The maximum number of tokens of the answers. */
   maxOutputTokens: number;
@@ -62,7 +62,7 @@ interface AskSizeOptions {
   /** The configured bound, which replaces `answerTokens`. */
   maxTokens?: number | undefined;
   thinkingTokens?: number | undefined;
-  /** Of the model that is asked. Default: texts have as many tokens as `estimateTokens` says. */
+  /** Properties of the model. Default: token counts are those of `estimateTokens`. */
   properties?: Pick<ModelProperties, 'tokens'> | undefined;
 }
 
@@ -86,13 +86,16 @@ export function askSize(capture: Capture, scorers: readonly JudgeScorer[], optio
 }
 
 // --------------------------------------------------------------------------------------------------- prompt caches
-// What those of Bedrock's models need and save. A prefix that is too short is not cached, without an error. A longer
-// one is worth its tokens only if reading it from the cache costs less than sending the short one.
+// Requirements and savings of the prompt caches of Bedrock's models. A prefix that is too short is not cached, without
+// an error. A longer prefix pays off only if reading it from the cache costs less than sending the short prefix.
 
 /** OpenAI caches longer prefixes by itself. */
 export const OWN_CACHE_MINIMUM = 1024;
 
-/** Returns the minimum tokens of a cached prefix; `undefined` if the model is not known to cache. A shorter one is not cached, without an error. */
+/**
+ * Returns the minimum tokens of a cached prefix. Returns `undefined` if the model is not known to cache. A shorter
+ * prefix is not cached, without an error.
+ */
 export const cacheMinimum = (modelId: string): number | undefined =>
   modelId.startsWith('openai:/') ? OWN_CACHE_MINIMUM : propertiesOf(modelId)?.cacheMinimum;
 
@@ -117,13 +120,14 @@ export function uncachedReason(scorers: readonly Scorer[], modelId: string): str
 }
 
 /**
- * Adds examples to the scorers, one for each by round, until the model caches the prefix.
+ * Adds examples to the scorers, one for each scorer in each round, until the model caches the prefix.
  *
  * @param examples by scorer name
  * @param rates of the model
- * @param again what a token of the examples costs in addition, in the unit of the rates: the judge of a cascade is asked about
- *   few questions, with their examples, which it does not read from a cache
- * @returns the scorers as they were, if the examples do not suffice, or if the short prefix costs less than the cached one
+ * @param again additional cost of a token of the examples, in the unit of the rates: the main judge of a cascade is
+ *   asked few questions, and reads their examples without a cache
+ * @returns the scorers unchanged if the examples do not suffice, or if the short prefix costs less than the cached
+ *   prefix
  */
 export function cachedPrefix(
   scorers: readonly Scorer[],

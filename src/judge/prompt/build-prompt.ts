@@ -9,7 +9,7 @@ import { memoByScorers } from '../memo.ts';
 import type { JudgeScorer, ScorerExample } from '../types.ts';
 import { captureRecord } from './record.ts';
 
-/** How the answer's form is enforced, from the strictest to the loosest. */
+/** Ways to enforce the form of the answer, from the strictest to the loosest. */
 export const RUNGS = ['json-schema', 'tool', 'prompt'] as const;
 export type Rung = (typeof RUNGS)[number];
 
@@ -40,7 +40,7 @@ How to judge
 const exampleLines = ({ request, reply, value, rationale }: ScorerExample): string =>
   `Example: ${JSON.stringify({ request, reply, rationale, value })}`;
 
-/** How to answer without a rationale, and how to say that an answer is not sure, if any of the questions asks for it. */
+/** Explains how to answer without a rationale and how to mark an unsure answer, for questions that ask for it. */
 function furtherRules(scorers: readonly JudgeScorer[]): string {
   const rules: string[] = [];
   const terse = scorers.filter(({ isTerse }) => isTerse);

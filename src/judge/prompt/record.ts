@@ -15,9 +15,9 @@ interface Section {
   heading: string;
   text: string;
   weight: number;
-  /** How far it is from the nearer end of its list. What is far from both is left out first. */
+  /** Distance from the nearer end of its list. Sections far from both ends are left out first. */
   rank: number;
-  /** What is counted where it is left out. */
+  /** The unit for counting left-out sections. */
   what: 'messages' | 'replies' | 'tool calls';
 }
 
@@ -33,10 +33,16 @@ export function makeFence(texts: readonly string[], random: (bytes: number) => B
   }
 }
 
-/** Shares of the bound if the exchange exceeds it. The reply is judged, and the last question is what it answers. */
+/**
+ * Shares of the bound if the exchange exceeds it. The reply gets most because it is judged, then the last question
+ * because the reply answers it.
+ */
 const WEIGHTS = { reply: 8, lastRequest: 4, systemPrompt: 2, tools: 1, earlier: 2 };
 
-/** With more turns than this, those in the middle are left out. The first show the topic, the last the current state. */
+/**
+ * Maximum number of earlier turns. Further turns are left out in the middle: the first show the topic, the last the
+ * current state.
+ */
 const MAX_EARLIER_MESSAGES = 40;
 
 const HEADINGS: Record<string, string> = roles.judge;
@@ -50,7 +56,7 @@ function partText(part: unknown): string {
   const { type, text, refusal } = part as { type?: unknown; text?: unknown; refusal?: unknown };
   if (typeof text === 'string') return text;
   if (typeof refusal === 'string') return refusal;
-  // Other content is named, so that the judge knows that it was there.
+  // Other content is mentioned, so that the judge knows of its existence.
   return `(${typeof type === 'string' && /^[a-z_]{1,40}$/i.test(type) ? type : 'part'} that is not text)`;
 }
 
@@ -74,7 +80,9 @@ function toolCallsOf(message: ChatMessage): string[] {
 
 const rankOf = (index: number, length: number): number => Math.min(index, length - 1 - index);
 
-/** What always stays, and the question; then come the ends of the replies, and then everything else. */
+/**
+ * Rank of the sections that always stay, and of the question. The ends of the replies follow, then all other sections.
+ */
 const FIRST_RANK = -1;
 const REPLY_RANK = -0.5;
 const CALLS_BEHIND = 0.25;
@@ -130,7 +138,7 @@ const replySections = (replies: readonly ChatMessage[], to: string, place: Pick<
     return messageSections(reply, { heading, weight: place.weight, rank, what: 'replies' });
   });
 
-/** The judge’s instructions are about one conversation. Here a heading says what else holds. */
+/** The judge’s instructions assume one conversation. For a batch of prompts, this heading replaces that assumption. */
 const BATCH_RULE =
   'independent prompts of one call. A REPLY answers only the prompt above it. Replies to different prompts are no alternatives and need not fit together; a fault in any of them counts';
 
@@ -158,7 +166,7 @@ function sectionsOf({ messages, replies, tools, repliesPerPrompt }: JudgeableExc
 /** Returns the sections of the lowest ranks, with headings where others were left out. */
 function lowestRanks(sections: readonly Section[], most: number): Section[] {
   const ordered = sections.toSorted((a, b) => a.rank - b.rank);
-  // A prompt and its reply have one rank: neither stands alone.
+  // A prompt and its reply share one rank, because each is useless without the other.
   const tooFar = ordered[most]?.rank ?? Number.POSITIVE_INFINITY;
   const kept = new Set(ordered.filter(({ rank }) => rank < tooFar));
   let left = noCounts();
@@ -173,7 +181,7 @@ function lowestRanks(sections: readonly Section[], most: number): Section[] {
   });
 }
 
-/** A section with the least of its text, and a heading before it that says what was left out. */
+/** Tokens of a section with its minimum text, and of a heading about the sections left out before it. */
 const SECTION_TOKENS = MIN_TEXT_TOKENS + 40;
 const FRAME_TOKENS = 30;
 
@@ -214,8 +222,8 @@ function fenced(sections: readonly Section[], random?: (bytes: number) => Buffer
 }
 
 /**
- * Renders what the judge reads of a capture in at most `maxTokens` (estimated), headings included. If it has more, sections in the
- * middle of long lists are left out, and then long texts are cut in the middle.
+ * Renders the judge's view of a capture in at most `maxTokens` (estimated), headings included. If it is longer,
+ * sections in the middle of long lists are left out first. Then long texts are cut in the middle.
  *
  * @param maxTokens at least 500
  */

@@ -7,19 +7,20 @@ import type { Capture, ChatMessage } from '../../captures/types.ts';
 import type { JudgeScorer } from '../types.ts';
 
 /**
- * A reason why a scorer does not apply to a capture. Receipts count them as `notJudgeable`.
+ * A reason why a scorer does not apply to a capture. Receipts count the reasons as `notJudgeable`.
  *
  * - `errorReply`: the endpoint returned an error. LLM scorers do not judge errors.
- * - `emptyReply`: the reply says nothing. It is counted as such: see src/captures/blank.ts.
- * - `noResponse`: the reply was not captured, or has no form that is known of a chat.
+ * - `emptyReply`: the reply is empty (see src/captures/blank.ts), and counted as such.
+ * - `noResponse`: the reply was not captured, or is not in a known form of a chat.
  * - `noRequest`: the request was not captured, or contains no message.
  * - `noReplyText`: the reply contains no words, only tool calls or images.
  * - `noToolCalls`: the reply calls no tool.
  * - `noSystemPrompt`: the conversation has no system prompt.
- * - `notText`: the reply is not in words: numbers, vectors, bytes, markup, media, a label, a table, or JSON of unknown form.
+ * - `notText`: the reply is not in words: numbers, vectors, bytes, markup, media, a label, a table, or JSON of unknown
+ *   form.
  * - `notDecoded`: a payload could not be decoded, and is kept as captured.
  * - `promptsNotPaired`: a call with several prompts, whose replies cannot be assigned to them.
- * - `nothingToCompare`: an exchange of a replay whose reply says the same as the captured one, or that has none to compare with.
+ * - `nothingToCompare`: the reply of a replay is the same as the captured reply, or there is no captured reply.
  */
 type Applicability = { judge: true } | { notJudgeable: string };
 
@@ -28,7 +29,10 @@ export interface JudgeableExchange {
   messages: readonly ChatMessage[];
   replies: readonly ChatMessage[];
   tools: readonly unknown[];
-  /** The messages are independent prompts of one call, each with this number of the replies, in order. Absent: a conversation. */
+  /**
+   * Set if the messages are independent prompts of one call. Each prompt has this number of replies, in order. Absent:
+   * the messages are a conversation.
+   */
   repliesPerPrompt?: number;
 }
 
@@ -67,7 +71,7 @@ function applies(capture: Capture, needs: ReadonlySet<JudgeScorer['needs'][numbe
   if (exchange === undefined) return { notJudgeable: 'notText' };
   if (exchange.replies.length === 0) return { notJudgeable: 'noResponse' };
 
-  // Bytes have a message that only says what they are.
+  // For bytes, the message only describes their kind.
   if (needs.has('request') && (capture.request?.kind === 'binary' || exchange.messages.every(isSystem))) {
     return { notJudgeable: 'noRequest' };
   }

@@ -1,8 +1,10 @@
-/** How bad a reply is by the scorers that it fails: the gravest of them, and how many causes there are. */
+/** Ranks how bad a reply is: the severity of its worst failing scorer, and the number of causes. */
 import { type Badness, type Severity, severestFirst } from '../../core/values/severity.ts';
 import NAMES from './consequences.json' with { type: 'json' };
 
-/** What fails because of another scorer. A reply that is cut off, for example, is neither fluent nor complete. */
+/**
+ * Scorers that fail because of another scorer. A reply that is cut off, for example, is neither fluent nor complete.
+ */
 const CONSEQUENCES = new Map(Object.entries(NAMES));
 
 /** @param failing the failing scorers; an error reply may have none */

@@ -177,7 +177,10 @@ export const codeScorers: readonly CodeScorer[] = [
   ...timeScorers,
 ];
 
-/** Returns what a code scorer says of a capture, also of one whose content is in another process. An empty reply has its times alone. */
+/**
+ * Returns a code scorer's result on a capture, even if the capture's content is in another process. An empty reply is
+ * only scored for its times.
+ */
 export const scoreOf = (scorer: CodeScorer, capture: Capture): ReturnType<CodeScorer['score']> =>
   ofContent(capture, `score ${scorer.name}`, () =>
     scorer.isAsked === undefined && isEmptyReply(capture) ? { notJudgeable: 'emptyReply' } : scorer.score(capture),

@@ -65,12 +65,12 @@ export function withExamples(scorer: JudgeScorer, examples: readonly ScorerExamp
   return { ...scorer, examples, version: `${scorer.version}+ex-${digest8(JSON.stringify(examples))}` };
 }
 
-/** Returns the scorer whose passing value needs no rationale. Its version says so: it is another prompt. */
+/** Returns the scorer without a rationale for its passing value. The version changes, because the prompt does. */
 const terse = (scorer: JudgeScorer): JudgeScorer =>
   scorer.values.kind === 'yes-no' ? { ...scorer, isTerse: true, version: `${scorer.version}+terse` } : scorer;
 
 interface ScorerSettings {
-  /** By name. A guideline with the name of a default scorer replaces it. */
+  /** Guidelines by name. A guideline with the name of a default scorer replaces it. */
   guidelines?: Guidelines;
   /** `failures`: a yes/no scorer that passes answers without a rationale. Default: `all`. */
   rationales?: 'all' | 'failures' | undefined;

@@ -112,7 +112,7 @@ function readQuestions(system: string): AskedQuestion[] {
 export function readOwnPrompt(system: string, user: string) {
   const exchange = readRecord(user);
   if (exchange === undefined) return undefined;
-  // For a model without system prompts, the user turn contains everything.
+  // For a model without system prompts, the user turn contains the instructions too.
   const instructions = system.includes('\nThe questions\n')
     ? system
     : user.slice(0, user.indexOf('\nThe code of this record'));

@@ -6,12 +6,13 @@ import { CallFailure, type CallFailureKind, type Feature } from '../errors.ts';
 import kinds from './bedrock-errors.json' with { type: 'json' };
 import { isPage, refusalOf, saysPerDay } from './chat.ts';
 
-/** By the errors' names. */
+/** Kinds of failures by error name. */
 const KINDS = kinds as Record<string, CallFailureKind>;
 
 /**
- * Returns what helps against a policy of the organization; `undefined` if none denies the call. Policies that deny other
- * regions refuse global profiles, whose calls have the region `unspecified`, and profiles with one denied region.
+ * Returns the remedy for a denial by a policy of the organization. Returns `undefined` if no policy denies the call.
+ * Policies that deny other regions refuse global profiles, whose calls have the region `unspecified`, and profiles with
+ * one denied region.
  */
 export const policyRemedy = (message: string): string | undefined =>
   /explicit deny in a service control policy/i.test(message)

@@ -65,7 +65,7 @@ function userContent(
 }
 
 export interface BedrockTransport extends JudgeTransport {
-  /** Returns the request as it is sent. Batch inference writes it to a file. */
+  /** Returns the request to send. Batch inference writes it to a file. */
   request(ask: Ask): ConverseCommandInput;
 }
 
@@ -144,8 +144,8 @@ export function readOutput({ output, stopReason, usage }: ConverseCommandOutput)
 }
 
 /**
- * Returns a client for judging. Calls share one or two HTTP/2 connections (the SDK's default is one per call). The client does
- * not retry, because that would hide throttling from the limiter.
+ * Returns a client for judging. Calls share one or two HTTP/2 connections (the SDK's default is one per call). The
+ * client does not retry, because retries would hide throttling from the limiter.
  */
 export function createBedrockClient(config: BedrockRuntimeClientConfig = {}): BedrockRuntimeClient {
   return new BedrockRuntimeClient({

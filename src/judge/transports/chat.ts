@@ -82,7 +82,7 @@ function parsedArguments(given: unknown): unknown {
   return parsed.ok && !parsed.duplicateKeys ? parsed.value : undefined;
 }
 
-/** Whether the text is an HTML page, which comes from a gateway and not from a model. */
+/** Whether the text is an HTML page, which comes from a gateway instead of a model. */
 export const isPage = (text: string): boolean => /^\s*</.test(text);
 
 /** @throws CallFailure `unavailable` when the answer is not a chat completion, for example a proxy's page while a model loads */
@@ -107,7 +107,7 @@ export function readCompletion(text: string, ask: Ask): ModelAnswer {
   const answer = object === undefined && typeof call === 'string' ? call : said;
   const reported = usage?.prompt_tokens_details?.cached_tokens;
   const cached = reported ?? 0;
-  // A server that reports the figure caches by itself what is long enough.
+  // A server that reports the figure caches every prefix that is long enough.
   const asksForCache = typeof reported === 'number' && prefixTokens(ask.prompt.scorers) >= OWN_CACHE_MINIMUM;
   return {
     object,
@@ -147,7 +147,7 @@ const TOO_LONG =
 const MODEL_OR_SETTINGS =
   /model_not_found|does not exist|no such model|unknown model|model identifier is invalid|on-demand throughput isn.t supported|operation not allowed|end of its life|marked by provider as legacy|model is not supported|not supported in this region|guardrail (identifier|version|id|was not found|not found)|invalid guardrail|inference profile .{0,200}(not found|invalid)/i;
 
-/** Classifies a refusal by its status and its words, whatever service hosts the model. */
+/** Classifies a refusal of any model service by its status and message. */
 export function refusalOf(status: number, text: string): { kind: CallFailureKind; feature?: Feature } {
   if (status === 401 || status === 403) return { kind: 'refused' };
   // 408 and 424: the model timed out, or failed during inference.

@@ -10,7 +10,7 @@ import { parseApiKey } from './api-key.ts';
 import { chatBody, readChatFailure, readCompletion } from './chat.ts';
 import type { JudgeTransport } from './transport.ts';
 
-/** As for Bedrock: an answer takes seconds; two minutes cover one that waits in a queue. */
+/** As for Bedrock: an answer takes seconds; two minutes cover a call that waits in a queue. */
 const CALL_TIMEOUT_MS = 120_000;
 
 const OPENAI_BASE_URL = 'https://api.openai.com/v1';

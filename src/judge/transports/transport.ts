@@ -25,6 +25,6 @@ export interface JudgeTransport {
   readonly sourceId: string;
   /** Names of the inference parameters that the user has set. If the model refuses one, the setting is wrong and the call is not repeated without it. */
   readonly userSet: ReadonlySet<string>;
-  /** @throws CallFailure, and nothing else */
+  /** @throws only CallFailure */
   send(ask: Ask, signal?: AbortSignal): Promise<ModelAnswer>;
 }

@@ -21,7 +21,7 @@ const MIN_EVIDENCE = 10;
 const LANGUAGES: Readonly<Record<string, string>> = languages;
 const CODES = Object.keys(LANGUAGES);
 
-/** Removes what is not natural language: code, addresses, markup, numbers. */
+/** Removes text that is not natural language: code, addresses, markup, numbers. */
 const prose = (text: string): string =>
   text
     .slice(0, MAX_CHARS)
@@ -33,8 +33,8 @@ const prose = (text: string): string =>
     .replace(/[\d_]+/g, ' ');
 
 /**
- * Returns the language of a text as an ISO 639-1 code, or the reason why it was not determined. A wrong guess is worse than
- * none: mixed texts, and texts between two close languages, are `languageUnclear`.
+ * Returns the language of a text as an ISO 639-1 code, or the reason why it was not determined. A wrong guess is worse
+ * than no answer: mixed texts, and texts between two close languages, are `languageUnclear`.
  */
 export function detectLanguage(whole: string): { language: string } | { notJudgeable: string } {
   const text = prose(whole);

@@ -1,4 +1,4 @@
-/** Whether a request or a reply has personal data. */
+/** Detects personal data in a request or a reply. */
 
 import { messageText, replyTexts, requestTexts } from '../../../captures/reply-text.ts';
 import { Forms, find, type Item, merged } from '../../../redact/find.ts';
@@ -17,7 +17,10 @@ interface Finding {
 /** Request and reply are each read up to this length. 2 million characters are about 500,000 tokens, more than most models read. */
 const MAX_CHARS = 2_000_000;
 
-/** The kinds that the scorer is about, in the order of its rationale: their names there, and what may be shown of them. */
+/**
+ * The kinds of data that the scorer reports, in the order of its rationale, with their names and the part that may be
+ * shown.
+ */
 const NAMES = {
   email: ['e-mail address', (value) => `***@***${value.slice(value.lastIndexOf('.'))}`],
   iban: ['IBAN', (value) => `${value.slice(0, 2)}***`],
@@ -28,7 +31,10 @@ const NAMES = {
 const KINDS = Object.keys(NAMES) as (keyof typeof NAMES)[];
 const FORMS = new Forms(KINDS);
 
-/** Returns every piece of personal data in the text once, in the order of kinds and places. @param masked items that masking found, if known */
+/**
+ * Returns each item of personal data in the text once, by kind and position. @param masked items that masking found, if
+ * known
+ */
 export function findPii(whole: string, masked?: readonly Item[]): Finding[] {
   const found = new Map<string, Finding>();
   const items = masked ? withinOthers(whole, masked) : find(whole.slice(0, MAX_CHARS), FORMS);
