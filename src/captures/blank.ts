@@ -1,4 +1,4 @@
-/** Recognizes replies that say nothing: no text, tool call, value or bytes. Captures and replays are asked alike. */
+/** Recognizes empty replies: no text, tool call, value or bytes. The rules are the same for captures and replays. */
 import { ofContent } from './content.ts';
 import { failureOf } from './failure.ts';
 import { isObject, type JsonObject } from './json.ts';
@@ -11,7 +11,7 @@ const NO_FRAME: ReadonlySet<string> = new Set();
 /** Whether a text has only spaces and invisible characters. */
 export const isBlankText = (text: string): boolean => !/[^\s\p{Cc}\p{Cf}]/u.test(text);
 
-/** Whether a value contains no number, no boolean, and no text that anybody sees. */
+/** Whether a value contains no number, no boolean, and no visible text. */
 function isHollow(value: unknown, frame: ReadonlySet<string>): boolean {
   if (typeof value === 'string') return isBlankText(value);
   if (Array.isArray(value)) return value.every((item) => isHollow(item, frame));
@@ -19,11 +19,14 @@ function isHollow(value: unknown, frame: ReadonlySet<string>): boolean {
   return value === null || value === undefined;
 }
 
-/** Returns the list with the whole content of OpenAI's or Gemini's envelope. The fields beside it are no content. */
+/**
+ * Returns the list with the whole content of OpenAI's or Gemini's envelope. The fields next to the list are not
+ * content.
+ */
 const contentList = ({ choices, candidates, object, data }: JsonObject): unknown[] | undefined =>
   [choices, candidates, object === 'list' ? data : undefined].find((list) => Array.isArray(list));
 
-/** Whether a document in no known form says nothing, as `[]`, `{}`, `null` and `{"choices": []}` do. */
+/** Whether a document in an unknown form is empty, such as `[]`, `{}`, `null` and `{"choices": []}`. */
 export function isBlankValue(value: unknown): boolean {
   if (Array.isArray(value)) return value.every(isBlankValue);
   const list = isObject(value) ? contentList(value) : undefined;
@@ -33,18 +36,18 @@ export function isBlankValue(value: unknown): boolean {
 /** Whether a message has neither text (spaces do not count), reasoning, a tool call, nor media. */
 export const isBlankMessage = (message: ChatMessage): boolean => isHollow(message, FRAME);
 
-/** What a reply is made of, and whether it says nothing. */
+/** The form of a reply, and whether it is empty. */
 interface Said {
   form: 'words' | 'values';
   isEmpty: boolean;
 }
 
 /**
- * Returns whether a captured reply says nothing: of words, in a conversation or a text, or of JSON in an unknown form, where `[]` may be an
- * answer. Tool calls and media say something.
+ * Returns whether a captured reply is empty: words in a conversation or a text, or JSON in an unknown form, where `[]`
+ * may be an answer. Tool calls and media count as content.
  *
- * @returns `undefined` for an error, a call that failed or that its caller left, and a reply that was not captured, that could not be decoded, or
- *   that is a table, a vector or bytes
+ * @returns `undefined` for an error, a call that failed or that its caller left, a reply that was not captured or not
+ *   decoded, and a table, a vector or bytes
  */
 export const saidIn = (capture: Capture): Said | undefined =>
   // The trace, which another process builds too, has asked.
@@ -69,7 +72,7 @@ function said(capture: Capture): Said | undefined {
   return format === 'json' || format === 'jsonlines' ? { form: 'values', isEmpty: isBlankValue(value) } : undefined;
 }
 
-/** Whether the reply is in words and says nothing: no scorer is asked about it, and it is counted. */
+/** Whether the reply should be words but is empty. Such a reply is counted, and no scorer is asked about it. */
 export const isEmptyReply = (capture: Capture): boolean => {
   const { form, isEmpty = false } = saidIn(capture) ?? {};
   return form === 'words' && isEmpty;

@@ -1,11 +1,14 @@
-/** Digests by which an unstreamed call is known again, if another source has captured it as well. */
+/** Digests that identify an unstreamed call, in case another source has captured it too. */
 import { hash } from 'node:crypto';
 import { ofContent } from './content.ts';
 import type { Capture } from './types.ts';
 
 const DIGEST_CHARS = 12;
 
-/** Returns digests of the inference id that the application gave, and of request and reply. None of a stream, or of content that is not kept. */
+/**
+ * Returns digests of the inference id that the application gave, and of request and reply. Returns no digests for a
+ * stream, or for content that is not kept.
+ */
 export const callDigests = (capture: Capture): string[] =>
   capture.isApart
     ? ((capture.results?.get('digests') as string[] | undefined) ?? [])

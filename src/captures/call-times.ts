@@ -1,4 +1,4 @@
-/** The times of a call that tell how fast the endpoint is, by the names of their scorers. */
+/** The times of a call that show how fast the endpoint is, by the names of their scorers. */
 import { failureOf } from './failure.ts';
 import type { Capture } from './types.ts';
 
@@ -6,7 +6,7 @@ export type CallTimes = {
   [name in 'latency_ms' | 'time_to_first_token_ms' | 'output_tokens_per_second']?: number | undefined;
 };
 
-/** More was not measured, and would displace true values in the bins of the counts. */
+/** A higher rate cannot be real, and would displace true values in the bins of the counts. */
 const MAX_TOKENS_PER_SECOND = 1e6;
 
 /** Returns the times of a reply that came whole and without an error, and of a stream that broke the first token. */

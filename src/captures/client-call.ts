@@ -1,8 +1,10 @@
-/** Reads what the capture client measured of a call: the object `client` of a line. Anybody may have written it. */
+/**
+ * Reads the capture client's measurements of a call: the object `client` of a line. Any program may have written it.
+ */
 import * as z from 'zod';
 import type { JsonObject } from './json.ts';
 
-/** SageMaker ends a stream after minutes. Whatever is longer was not measured. */
+/** Maximum time that is accepted. SageMaker ends a stream after minutes, so a longer time cannot be a measurement. */
 const MAX_MS = 24 * 3_600_000;
 const time = z.number().min(0).max(MAX_MS);
 
@@ -41,15 +43,15 @@ export type WrittenCall = z.infer<typeof callSchema>;
 
 /** A call as its caller saw it. */
 export interface ClientCall extends Omit<WrittenCall, 'pieces' | 'pieceCount' | 'left'> {
-  /** When the first content of a stream was there. */
+  /** Time of the first content of a stream. */
   firstTokenMs?: number | undefined;
-  /** Why that is not known, as text. */
+  /** Reason why that time is unknown. */
   noFirstToken?: string;
 }
 
 /**
- * Takes the call out of the fields that Data Capture is not known to write. An object `client` of another form, or with times that are
- * negative, huge or disordered, stays among them.
+ * Separates the call from the other fields that Data Capture is not known to write. An object `client` of another form,
+ * or with times that are negative, huge or disordered, remains in the fields.
  */
 export function takeClientCall(fields: JsonObject, notes: string[]): { call?: WrittenCall; fields: JsonObject } {
   const { client, ...others } = fields;

@@ -29,7 +29,10 @@ function announced(media: string): ContentType['announces'] {
   return undefined;
 }
 
-/** @param observed `observedContentType` as captured, e.g. `text/csv; charset=utf-8`. Anything but a string is ignored. */
+/**
+ * @param observed `observedContentType` as captured, e.g. `text/csv; charset=utf-8`. Values other than strings are
+ *   ignored.
+ */
 export function parseContentType(observed: unknown): ContentType {
   const [first = '', ...parameters] = typeof observed === 'string' ? observed.split(';') : [];
   const media = first.trim().toLowerCase();

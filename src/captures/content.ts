@@ -12,8 +12,8 @@ class LineTooHeavy extends Error {
 /**
  * Returns the result of work on the content of a capture.
  *
- * @param name of the work, which no other work has
- * @throws what the work throws; `LineTooHeavy` if it was to be done in another process, and was not
+ * @param name unique name of the work
+ * @throws the errors of the work; `LineTooHeavy` if another process should have done the work, and did not
  */
 export function ofContent<T>({ results, isApart }: Capture, name: string, work: () => T): T {
   if (results === undefined) return work();
@@ -26,7 +26,7 @@ export function ofContent<T>({ results, isApart }: Capture, name: string, work: 
   return results.get(name) as T;
 }
 
-/** Returns what is known of a capture without its content, with the results of the work on it. */
+/** Returns a capture without its content, but with the results of the work on the content. */
 export function apart(capture: Capture): Capture {
   const { inferenceTimeMs, timeSource, capturedInferenceId, exchange, call, format, usage } = capture;
   const { error, results, masked, content } = capture;

@@ -15,11 +15,14 @@ import { withFirstToken } from './times/first-token.ts';
 import type { Capture, DecodedLine, DecodeOptions, ExchangeFacts, Payload, RawLine, RecordFacts } from './types.ts';
 import { BYTES_A_CHARACTER, Scale, TooHeavy } from './weight.ts';
 
-/** The most that a line may weigh if its decoding is not watched: two sides that unpack to no more than a small line has. */
+/**
+ * Maximum weight of a line whose decoding has no time limit: two sides that unpack to no more than the size of a small
+ * line.
+ */
 const UNWATCHED_WEIGHT = 2 * MIN_TIMED_BYTES * BYTES_A_CHARACTER;
 
 /**
- * Decodes one line. The result is a capture or a reason to quarantine, whatever the bytes are; it never throws. Only a
+ * Decodes one line. The result is a capture or a reason to quarantine. It never throws, whatever the bytes are. Only a
  * line that is not a capture record is quarantined. A payload that cannot be decoded is kept as captured.
  */
 export function decodeLine(raw: RawLine, options: DecodeOptions = {}): DecodedLine {

@@ -1,7 +1,7 @@
-/** Whether the call of a capture failed, and whether that says something about the endpoint. */
+/** Decides whether the call of a capture failed, and whether the endpoint is at fault. */
 import type { Capture, CaptureError } from './types.ts';
 
-/** Returns the error of the reply, or the one that only the caller saw: no reply came, or its stream broke. */
+/** Returns the error in the reply, or an error that only the caller saw: a missing reply or a broken stream. */
 export function failureOf({ error, call }: Pick<Capture, 'error' | 'call'>): CaptureError | undefined {
   const { status: statusCode = 0, error: seen } = call ?? {};
   if (error !== undefined || (seen === undefined && statusCode < 400)) return error;
@@ -13,8 +13,8 @@ export function failureOf({ error, call }: Pick<Capture, 'error' | 'call'>): Cap
 const OF_CALLER = ['no-connection', 'aborted'];
 
 /**
- * Returns the kind of a call without a reply that is no capture of the rates. Of an unstreamed call the client writes only what failed,
- * unless it writes all calls, so that nobody knows of how many.
+ * Returns the kind of a call without a reply if the call must not count in the rates. Unless the client writes all
+ * calls, it writes only the failed unstreamed calls, so their total is unknown.
  */
 export function kindBesideRates({ call }: Pick<Capture, 'call'>): string | undefined {
   if (call?.ended !== 'failed') return undefined;

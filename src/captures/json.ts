@@ -120,9 +120,9 @@ function countKeys(value: unknown): number {
 /**
  * Parses a document's text.
  *
- * @param maxDepth maximum nesting. Beyond `MAX_JSON_DEPTH` numbers are those of `JSON.parse`.
+ * @param maxDepth maximum nesting. Beyond `MAX_JSON_DEPTH` numbers are parsed as by `JSON.parse`.
  * @param scale adds up the memory of the values before they are allocated.
- * @throws TooHeavy when the scale throws it, and nothing else.
+ * @throws TooHeavy from the scale; no other error.
  */
 export function parseJson(text: string, maxDepth = MAX_JSON_DEPTH, scale?: Scale): ParsedJson {
   const source = text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
@@ -157,7 +157,7 @@ export function parseJson(text: string, maxDepth = MAX_JSON_DEPTH, scale?: Scale
 /** V8's messages about an unexpected token quote it with its surroundings, and name no position. */
 const isQuoted = (error: unknown): boolean => error instanceof Error && /^(?:Unexpected token|")/.test(error.message);
 
-/** Returns what is wrong and where, and nothing of the text. */
+/** Describes the error and its position, without quoting the text. */
 function describeSyntaxError(error: unknown, text: string): string {
   if (!isQuoted(error)) return `it is not JSON (${error instanceof Error ? error.message : 'unknown'})`;
   const position = positionOfFault(text);
@@ -199,7 +199,7 @@ const sourceAwareJson = JSON as unknown as {
 /** Whether a value is a number that a double cannot represent. `JSON.stringify` writes it exactly. */
 export const isExactNumber = (value: unknown): value is { rawJSON: string } => sourceAwareJson.isRawJSON(value);
 
-/** Returns a number of JSON as it is written. */
+/** Returns a JSON number with exactly these digits. */
 export const exactNumber = (literal: string): unknown => sourceAwareJson.rawJSON(literal);
 
 /** Returns sign, significant digits and power of ten of a number: equal for `1.50e1` and `15`, not for `0` and `-0`. */
@@ -235,7 +235,10 @@ export function exactInteger(value: bigint): unknown {
   return normalForm(String(number)) === normalForm(source) ? number : exactNumber(source);
 }
 
-/** Puts Python's `NaN`, `Infinity` and `-Infinity` outside strings in quotes. `undefined` if the text contains none of them. */
+/**
+ * Puts Python's `NaN`, `Infinity` and `-Infinity` outside strings in quotes. Returns `undefined` if the text contains
+ * no such value.
+ */
 function withQuotedNonNumbers(text: string): string | undefined {
   if (!/NaN|Infinity/.test(text)) return undefined;
   const parts: string[] = [];
@@ -271,7 +274,7 @@ export function asCount(value: unknown): number | undefined {
   return typeof number === 'number' && Number.isSafeInteger(number) && number >= 0 ? number : undefined;
 }
 
-/** Returns the JSON text of a value, or `undefined` when it has none (too deep, too long, cyclic). */
+/** Returns the JSON text of a value. Returns `undefined` if it cannot be written (too deep, too long, cyclic). */
 export function toJson(value: unknown): string | undefined {
   try {
     return JSON.stringify(value);
@@ -280,7 +283,7 @@ export function toJson(value: unknown): string | undefined {
   }
 }
 
-/** Returns the first named field that is defined, else one whose name differs only in case. */
+/** Returns the first named field that is defined, else the first field whose name differs only in case. */
 export function field(body: JsonObject, ...names: string[]): unknown {
   for (const name of names) {
     if (Object.hasOwn(body, name) && body[name] !== undefined) return body[name];

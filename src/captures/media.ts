@@ -4,7 +4,7 @@ import FORMS from './media.json' with { type: 'json' };
 const MEDIA = Object.entries(FORMS).map(([medium, forms]) => [medium, new RegExp(`^(?:${forms.join('|')})`)] as const);
 const HEAD_BYTES = 24;
 
-/** Returns `image`, `audio`, `array` and the like, or `undefined` if the bytes begin like none of them. */
+/** Returns `image`, `audio`, `array` and the like, or `undefined` if the bytes begin with no known form. */
 export const mediumOf = (bytes: Buffer): string | undefined =>
   MEDIA.find(([, form]) => form.test(bytes.toString('hex', 0, HEAD_BYTES)))?.[0];
 
@@ -34,5 +34,5 @@ export function withoutMedia(text: string): string {
 
 const MARKS = new RegExp(`\\[(?:base64(?:, \\d+ bytes)?|${Object.keys(FORMS).join('|')})\\]`, 'g');
 
-/** Whether a text is made of such words. */
+/** Whether a text consists only of such marks. */
 export const isMediaMark = (text: string): boolean => text.includes('[') && text.replace(MARKS, '').trim() === '';

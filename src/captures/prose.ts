@@ -1,4 +1,4 @@
-/** Tells words from numbers, markup and labels. */
+/** Distinguishes words from numbers, markup and labels. */
 
 /** Scripts without spaces between words, where a run of letters is many words. */
 export const UNSPACED_SCRIPT =
@@ -27,7 +27,10 @@ const MAX_CHARS = 2_000;
 const NUMBERS = /(?<!\S)[^\s\p{L}]+(?:e[^\s\p{L}]+)?(?!\S)/giu;
 const SENTENCE_END = /\p{L}[^.!?…。！？؟।]{0,200}[.!?…。！？؟।][\p{P}\p{S}\s]{0,20}$/u;
 
-/** Whether the beginning of a text has more words than a label. Numbers are none, except beside others. */
+/**
+ * Whether the beginning of a text has more words than a label. Numbers do not count as words, except next to other
+ * words.
+ */
 export function hasProse(text: string, words = MIN_WORDS): boolean {
   const start = text.slice(0, MAX_CHARS);
   return countWords(start) >= words && countWords(start.replace(NUMBERS, ' ')) >= words - 1;
@@ -38,7 +41,10 @@ export const endsSentence = (text: string): boolean => SENTENCE_END.test(text.sl
 /** Items of a list that are searched for prose: those behind them are like them. */
 const MAX_ITEMS = 100;
 
-/** Whether a document has prose anywhere. A zero-shot classifier's `sequence` is its input. @param depth levels that are searched */
+/**
+ * Whether a document has prose anywhere. The `sequence` of a zero-shot classifier is its input, and does not count.
+ * @param depth number of levels to search
+ */
 export function containsProse(value: unknown, depth = 6): boolean {
   if (typeof value === 'string') return hasProse(value);
   if (value === null || typeof value !== 'object' || depth === 0) return false;
@@ -46,14 +52,17 @@ export function containsProse(value: unknown, depth = 6): boolean {
   return Object.entries(looked).some(([name, inner]) => name !== 'sequence' && containsProse(inner, depth - 1));
 }
 
-/** Tags of XML, HTML and SVG, also with what is no text behind them, and the names before the values of YAML and JSON. */
+/**
+ * Tags of XML, HTML and SVG, with following content that is not text, and the names before the values of YAML and JSON.
+ */
 const MARKUP =
   /<!\[CDATA\[|<(?:style|script|!--)[^<]*|<[^<>]*>|^[\s-]{0,20}[\w"'.$-]{1,60}:(?=\s|$)|"[^"\n]{0,60}"\s?:/gim;
 
 /**
- * Whether a whole body says something in words. Numbers, markup around values, and a label such as `positive` do not.
+ * Whether a whole body contains words that make a statement. Numbers, markup around values, and a label such as
+ * `positive` do not.
  *
- * @param words of prose at least
+ * @param words minimum number of words of prose
  */
 export const saysWords = (body: string, words?: number): boolean =>
   body

@@ -1,4 +1,4 @@
-/** The step after decoding that masks personal data and secrets in a capture, before anything is understood or written. */
+/** The step after decoding that masks personal data and secrets in a capture, before it is interpreted or written. */
 
 import type { Redaction } from '../core/settings/redact-setting.ts';
 import { maskedForm, NOT_MASKED } from '../redact/encoded.ts';
@@ -15,11 +15,11 @@ interface Captured {
   identity: Identity;
   request: Payload | undefined;
   response: Payload | undefined;
-  /** May quote what was captured. */
+  /** Notes may quote the capture. */
   notes: string[];
 }
 
-/** Masks a record as `REDACT` says. Without it, the record stays as it is. */
+/** Masks a record according to `REDACT`. Without this setting, the record is unchanged. */
 export function redacted(captured: Captured, options: DecodeOptions): Captured & { how: Partial<Capture> } {
   const { redaction, featureNames } = options;
   const { masked: known } = captured.facts.exchange ?? {};
@@ -50,7 +50,7 @@ export function redacted(captured: Captured, options: DecodeOptions): Captured &
 /** A quote that is cut off may end within an item. */
 const maskedNote = (masker: Masker, note: string): string => masker.text(note.replace(/“.{40,60}”/s, '“…”'));
 
-/** Without texts, the caller and the session are pseudonyms. */
+/** Masks the identity. Without texts, the caller and the session become pseudonyms. */
 function maskedIdentity(masker: Masker, identity: Identity, { content }: Redaction): Identity {
   const { attributes, sessionId, userId, replayRun } = identity;
   if (content !== 'none') return masker.value({ ...identity, attributes: { ...attributes } }, true) as Identity;
@@ -64,8 +64,8 @@ function maskedIdentity(masker: Masker, identity: Identity, { content }: Redacti
 }
 
 /**
- * Returns a capture line as `REDACT` says: masked, a line of its own in which a stream is the document that it makes, and bytes are left
- * out. `undefined` if it cannot be read, and so not masked.
+ * Masks a capture line according to `REDACT`. In the new line, a stream becomes the document that it assembles to, and
+ * bytes are left out. Returns `undefined` if the line cannot be read, and so not masked.
  */
 export function maskedLine(bytes: Buffer, options: DecodeOptions): Buffer | undefined {
   const { redaction } = options;
@@ -88,7 +88,10 @@ export function maskedLine(bytes: Buffer, options: DecodeOptions): Buffer | unde
   return Buffer.from(JSON.stringify({ ...(masker.value(rest, true) as JsonObject), captureData: masked }));
 }
 
-/** @returns the payload; its text as captured only if nothing was found and it contains no more than the value */
+/**
+ * @returns the payload. Its text stays as captured only if no data was masked and the text contains no more than the
+ *   value
+ */
 function maskedPayload(masker: Masker, payload: Payload, isRequest: boolean, options: DecodeOptions): Payload {
   const { text: captured = '', keepText, ...rest } = payload;
   const { kind, contentType, problem } = payload;
@@ -99,7 +102,7 @@ function maskedPayload(masker: Masker, payload: Payload, isRequest: boolean, opt
     ...(problem && { problem: maskedNote(masker, problem) }),
   };
   if (kind === 'binary' || kind === 'empty') return { ...about, value: masker.value(payload.value, false) };
-  // What cannot be read may be anything, in any encoding.
+  // Unreadable data may contain anything, in any encoding.
   if (kind === 'raw') return { ...about, value: NOT_MASKED, text: NOT_MASKED };
   const before = masker.changes;
   if (kind === 'csv' && isRequest) {
@@ -108,7 +111,7 @@ function maskedPayload(masker: Masker, payload: Payload, isRequest: boolean, opt
     if (options.csvHeader) masker.columns(rows.slice(1), header.map(String));
     else masker.columns(rows);
   }
-  // The events of a stream of no known form are pieces of its text.
+  // The events of a stream in an unknown form are parts of its text.
   const cut = kind === 'event-stream' && Array.isArray(payload.value) ? 'surely' : 'maybe';
   const isCut = kind === 'event-stream' || kind === 'csv';
   const value =

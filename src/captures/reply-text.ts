@@ -4,7 +4,7 @@ import { containsProse } from './prose.ts';
 import type { Capture, ChatMessage, Payload } from './types.ts';
 import { textIn, textsOf } from './wire/wire-format.ts';
 
-/** Formats whose payload may have texts, if no conversation was found in it. */
+/** Formats whose payload may have texts even if no conversation was found. */
 const DOCUMENT_FORMATS = new Set(['json', 'jsonlines']);
 
 /** Returns the text of a message: a string, or the text parts of a list. Images and audio have no text. */
@@ -14,28 +14,31 @@ export function messageText({ content }: ChatMessage): string {
   return textsOf(texts.filter(Boolean)).join('\n');
 }
 
-/** Returns how many independent prompts a call carried: those of a batch are one message each. */
+/** Returns how many independent prompts a call carried: one for each message of a batch. */
 export const promptCount = ({ conversation, inferenceCount = 1 }: Capture): number =>
   conversation === undefined ? 0 : inferenceCount;
 
-/** Whether a payload is kept as captured: what it says is not known. */
+/** Whether a payload is kept as captured, so that its content is unknown. */
 export const isUndecoded = (payload: Payload | undefined): boolean => payload?.kind === 'raw';
 
-/** Texts, or the reason why the capture has none. */
+/** The texts of a capture, or the reason why it has none. */
 export type Texts = { texts: string[] } | { notJudgeable: string };
 
 const hasWords = ({ conversation, format }: Capture): boolean =>
   conversation !== undefined || format === 'text' || format === 'error';
 
-/** Whether an exchange has texts. A document in an unknown form has if the reply has prose, or the request without a reply. */
+/**
+ * Whether an exchange has texts. A document in an unknown form has texts if the reply has prose, or, without a reply,
+ * the request.
+ */
 const isText = (capture: Capture): boolean =>
   !capture.wordless &&
   (hasWords(capture) ||
     (DOCUMENT_FORMATS.has(capture.format) && containsProse((capture.response ?? capture.request)?.value)));
 
 /**
- * Returns one text per choice of the reply; none of an error reply. A reply with only tool calls has one empty text, because the model
- * did answer, but without words.
+ * Returns one text per choice of the reply, and no text for an error reply. A reply with only tool calls has one empty
+ * text, because the model did answer, but without words.
  */
 export function replyTexts(capture: Capture): Texts {
   if (capture.error !== undefined) return { notJudgeable: 'errorReply' };

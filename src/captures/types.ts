@@ -5,7 +5,7 @@ import type { Item } from '../redact/find.ts';
 import type { Kind } from '../redact/kinds.ts';
 import type { ClientCall } from './client-call.ts';
 
-/** The location of a line: everything needed to read it again. */
+/** The location of a line, with all data for reading it again. */
 export interface LinePlace extends ObjectVersion {
   /** Physical line number, from 1. */
   line: number;
@@ -53,11 +53,11 @@ export interface Payload {
   text?: string;
   /** Decoded size. */
   bytes: number;
-  /** Why the payload is not what its content type or encoding announces, as text. `undefined` when it is. */
+  /** Describes how the payload contradicts its content type or encoding. `undefined` if it does not. */
   problem?: string;
-  /** The text contains something that `value` does not, such as duplicate keys or the events of a stream. Keep both. */
+  /** Set if the text contains data that `value` lacks, such as duplicate keys or the events of a stream. Keep both. */
   keepText?: boolean;
-  /** For a stream: it has an end marker. `undefined` if its wire format has no end marker. */
+  /** For a stream: whether the end marker was received. `undefined` if its wire format has no end marker. */
   ended?: boolean;
 }
 
@@ -103,7 +103,7 @@ export interface Conversation {
 export interface Inference {
   inferenceId: string;
   index: number;
-  /** By name or by position (`"0"`, `"1"`, …). */
+  /** Features by name or by position (`"0"`, `"1"`, …). */
   features?: Record<string, unknown>;
   prediction?: unknown;
 }
@@ -114,7 +114,7 @@ export interface CaptureError {
   type?: string;
 }
 
-/** What the sender knows of a request that it sent. Times are epoch ms. */
+/** The sender's facts about a request that it sent. Times are epoch ms. */
 export interface ExchangeFacts {
   requestId: string;
   /** Name of the replay. */
@@ -136,7 +136,7 @@ export interface ExchangeFacts {
   line: number;
   conversationId: string;
   turnIndex: number;
-  /** The sender has masked its record, whose trace has all texts or none. */
+  /** Set if the sender has masked its record. The trace has then all texts or no texts. */
   masked?: Redaction['content'];
   /** The captured line, if its reply differs and a judge can compare the two. `start` and `end` are inclusive. */
   captured?: (ObjectVersion & { start: number; end: number }) | undefined;
@@ -171,7 +171,10 @@ export interface Inferences {
   inferenceCount?: number;
   /** Present when the numbers of inputs and outputs differ. */
   inferenceMismatch?: { inputs: number; outputs: number };
-  /** The reply may be about one inference or several: none of it is the prediction of a known one. */
+  /**
+   * Set if the reply may be about one inference or several, so that no part of it is the prediction of a known
+   * inference.
+   */
   unclear?: true;
 }
 
@@ -185,7 +188,10 @@ export interface Meaning extends Inferences {
   response?: Payload;
   /** Present for text formats only. */
   conversation?: Conversation;
-  /** The replies of the conversation have no words: they are numbers, markup, media, or a label where nobody asked a question. */
+  /**
+   * Set if the replies of the conversation have no words: they are numbers, markup, media, or a label that answers no
+   * question.
+   */
   wordless?: true;
   /** Present when the reply is an error. */
   error?: CaptureError;
@@ -205,7 +211,7 @@ export interface Identity {
 
 export interface Capture extends RecordFacts, Meaning, Identity {
   request?: Payload;
-  /** Facts that a reader should know, as text: a fallback that was used, a payload that did not parse. */
+  /** Facts for the reader, as text, such as a fallback that was used or a payload that did not parse. */
   notes: string[];
   /** Results of work on the content, by the name of the work; see `ofContent`. */
   results?: Map<string, unknown> | undefined;
@@ -213,9 +219,9 @@ export interface Capture extends RecordFacts, Meaning, Identity {
   isApart?: true;
   /** Items that were masked, by kind, field or pattern. */
   masked?: Readonly<Record<string, number>>;
-  /** `none`: its trace has no texts. */
+  /** `none`: the trace has no texts. */
   content?: 'none';
-  /** Returns a masked text as it was captured, for what only counts. */
+  /** Returns the captured text of a masked text, for counting only. */
   unmask?(text: string): string;
   /** Returns the items that masking found in a captured text; `undefined` if it did not search the text for all of these kinds. */
   found?(text: string, kinds: readonly Kind[]): readonly Item[] | undefined;
@@ -248,6 +254,6 @@ export interface DecodeOptions {
   keepRaw?: string;
   /** The lines are the exchanges of a replay; see `trace/exchange.ts`. */
   areExchanges?: boolean;
-  /** What is masked in captures. Absent: nothing. */
+  /** Rules for masking captures. Absent: nothing is masked. */
   redaction?: Redaction;
 }

@@ -5,11 +5,14 @@
 import { functionMb, weightAtOnce } from '../core/process/memory.ts';
 
 /**
- * For a text: the line, its decoded text, its copy in the trace, that copy as JSON, and the request to MLflow. Measured: 4
- * to 7.
+ * Bytes of memory for each character of text: the line, its decoded text, its copy in the trace, that copy as JSON, and
+ * the request to MLflow. Measured: 4 to 7.
  */
 export const BYTES_A_CHARACTER = 8;
-/** For a value in JSON or a cell in CSV, at worst. Measured: 70 (lists) to 245 (CSV with one cell per row). */
+/**
+ * Bytes of memory for a value in JSON or a cell in CSV, at worst. Measured: 70 (lists) to 245 (CSV with one cell per
+ * row).
+ */
 const BYTES_A_VALUE = 250;
 
 export const tooHeavyNote = (): string =>

@@ -1,7 +1,7 @@
 /**
- * Distinguishes error replies from good ones. Data Capture records no HTTP status. An error is recognized by a missing
- * content type, or by a body in one of the forms that servers use for errors. Text that a model generates about errors
- * is in the fields of a model's text, which this never reads.
+ * Distinguishes error replies from successful replies. Data Capture records no HTTP status. An error is recognized by a
+ * missing content type, or by a body in one of the forms that servers use for errors. Text that a model generates about
+ * errors is in the fields of a model's text, which this module never reads.
  */
 
 import { STATUS_CODES } from 'node:http';
@@ -102,14 +102,17 @@ const isFramed = (body: JsonObject): boolean =>
 const isErrorObject = (error: JsonObject): boolean =>
   messageOf(error) !== undefined || statusIn(error) !== undefined || 'type' in error;
 
-/** Whether the only content of a reply is an object, or a list of texts and objects, of an error. Numbers are metrics. */
+/**
+ * Whether the value of an error field describes an error: an object that contains only an error, or a list of texts and
+ * objects. Numbers are metrics.
+ */
 const isErrorValue = (error: unknown): boolean =>
   (isObject(error) && Object.keys(error).length > 0 && isErrorOnly(error)) ||
   (Array.isArray(error) && messageOf(error) !== undefined);
 
 /**
- * Words of errors. A message is one if its only evidence is a `code` from 400 to 599 or the name `detail`, which a model's
- * own reply may have too: `{"code": 404, "message": "class: shoes"}`.
+ * Words of errors. They are required if the only other evidence is a `code` from 400 to 599 or the name `detail`,
+ * because a model's own reply may have these too: `{"code": 404, "message": "class: shoes"}`.
  */
 const SOUNDS_LIKE_ERROR =
   /\b(?:errors?|\w{0,40}(?:Error|Exception)|exceptions?|fail(?:ed|ure|s)?|invalid|missing|required|denied|forbidden|unauthorized|unsupported|unavailable|unable|cannot|can't|could not|couldn't|not (?:found|allowed|loaded|ready|supported|permitted|available|exist|implemented|valid)|no such|unexpected|exceed(?:s|ed)?|too (?:large|long|many|big|short)|longer than|timed? ?out|out of (?:memory|range)|overloaded|throttl\w{1,10}|rate limit|slow down|expired|malformed)\b/i;
@@ -117,8 +120,8 @@ const SOUNDS_LIKE_ERROR =
 const soundsLikeError = (message: unknown): boolean => typeof message === 'string' && SOUNDS_LIKE_ERROR.test(message);
 
 /**
- * @param unmarked the reply has no content type, as error replies do.
- * @param streamed `error` was a separate event, whatever the other events contain.
+ * @param unmarked whether the reply has no content type, like error replies.
+ * @param streamed whether `error` was a separate event, whatever the other events contain.
  */
 function errorOfObject(body: JsonObject, unmarked: boolean, streamed: boolean): CaptureError | undefined {
   const error = body.error ?? body.fault;
@@ -184,7 +187,7 @@ const PLAIN_ERRORS = Object.entries(sentences).flatMap(([status, texts]) =>
 
 function patternOf(sentence: string): RegExp {
   const parts = sentence.split('*').map((part) => part.replace(/[()."]/g, '\\$&').replaceAll(' ', '\\s{1,20}'));
-  // The last part may have lines, such as those of a stack.
+  // The last part may have several lines, such as a stack trace.
   const rest = sentence.endsWith('*') ? `${parts.splice(-2, 2)[0]}[\\s\\S]*` : parts.pop();
   return new RegExp(`^${[...parts, rest].join('.{0,300}')}[.!]?$`, 'i');
 }
@@ -214,8 +217,8 @@ const EXCEPTION = /^(?:[A-Za-z_]\w*\.[\w.]+|\w*(?:Error|Exception|Exit|Interrupt
 const MAX_LINES_BEFORE_TRACE = 3;
 
 /**
- * Returns the exception of a text that is a stack trace of Python, behind nothing or a message. sagemaker-inference writes the
- * exception's own message before the trace, which may have many lines.
+ * Returns the exception of a text that is a Python stack trace, with or without a message before it.
+ * sagemaker-inference writes the exception's own message before the trace, which may have many lines.
  */
 function exceptionOf(text: string): string | undefined {
   const at = `\n${text}`.indexOf(`\n${TRACE_START}`);
@@ -255,7 +258,10 @@ function errorOfVendor(body: unknown): CaptureError | undefined {
   return build(message, status, told.type);
 }
 
-/** The finish reasons of a generation that the engine gave up or whose client went away. Cohere, vLLM, SGLang, watsonx. */
+/**
+ * The finish reasons of a generation that the engine aborted or whose client disconnected. Cohere, vLLM, SGLang,
+ * watsonx.
+ */
 const FAILED = /^(?:error|abort(?:ed)?|cancell?ed|user_cancel|timeout)$/i;
 
 /** Reads the finish reasons of a reply. Its text may have begun. */

@@ -7,12 +7,12 @@ import { PermanentError } from '../../core/errors/errors.ts';
 import { formatHour, HOUR_MS, hourPathOf } from './capture-path.ts';
 import { insteadOf } from './other-files.ts';
 
-/** Where captures may come from: the place that the stack has permission for, and whose endpoint its traces name. */
+/** The location of captures that the stack has permission to read, and whose endpoint its traces name. */
 export interface CaptureScope {
   bucket: string;
   /** Ends with `/`, or is empty. */
   prefix: string;
-  /** Whether a key names no captures of the stack: other files that AWS writes, or the captures of a judge. */
+  /** Whether a key names a file without captures of the stack: another file that AWS writes, or captures of a judge. */
   excludes?(key: string): boolean;
 }
 
@@ -21,7 +21,7 @@ const CAPTURE_SUFFIX = '.jsonl';
 /** Errors that S3 reports for one object: its lifecycle may have archived or deleted it, or it was overwritten. */
 const OF_ONE_FILE = new Set(['CaptureArchived', 'CaptureMissing', 'CaptureChanged']);
 
-/** Whether an error, named or thrown, is about one capture file alone. */
+/** Whether an error, named or thrown, concerns only one capture file. */
 export const isOfOneFile = (error: unknown): boolean => OF_ONE_FILE.has((error as { name?: string }).name ?? '');
 
 function assertInScope(scope: CaptureScope, bucket: string, key: string, what: string): void {
@@ -102,7 +102,7 @@ export async function* backfillObjects(
   after?: string,
 ): AsyncGenerator<ObjectFacts> {
   const prefix = input.prefix === '' || input.prefix.endsWith('/') ? input.prefix : `${input.prefix}/`;
-  // A wider prefix, such as the root of the bucket, means everything that the stack may read.
+  // A wider prefix, such as the root of the bucket, selects everything that the stack may read.
   const listed = scope.prefix.startsWith(prefix) ? scope.prefix : prefix;
   assertInScope(scope, input.bucket, listed, 'prefix');
   const fromMs = window?.fromMs === undefined ? undefined : window.fromMs - HOUR_MARGIN_MS;

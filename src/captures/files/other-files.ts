@@ -1,8 +1,11 @@
-/** Files that AWS writes beside captures, or in their place. Their paths name them. */
+/** Files that AWS writes next to captures or instead of them, recognized by their paths. */
 import FILES from './other-files.json' with { type: 'json' };
 
 const OTHERS = FILES.map(({ path, instead }) => ({ form: new RegExp(path), instead }));
 
-/** Returns what is expected in place of a file that has no captures by its path; `undefined` if it may have some. */
+/**
+ * Describes the file that a user should give instead, if the path belongs to a file without captures. Returns
+ * `undefined` if the file may have captures.
+ */
 export const insteadOf = (path: string): string | undefined =>
   OTHERS.find(({ form }) => form.test(path.replaceAll('\\', '/')))?.instead;

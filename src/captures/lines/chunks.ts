@@ -23,8 +23,8 @@ export interface LineChunk {
 }
 
 /**
- * Yields the chunks of a file. Memory is bounded by one piece of the stream, whatever the length of the file or of its
- * lines. A file with only blank lines has no chunk.
+ * Yields the chunks of a file. Memory is bounded by one piece of the stream, regardless of the length of the file or
+ * its lines. A file with only blank lines has no chunk.
  */
 export async function* scanChunks(
   stream: AsyncIterable<Uint8Array>,

@@ -4,7 +4,7 @@ import { RetryableError } from '../../core/errors/errors.ts';
 import type { LinePlace, RawLine } from '../types.ts';
 import { scanLines } from './scan-lines.ts';
 
-/** The object, and where in it the stream begins. A `ManifestLine` is one. */
+/** The object, and the offset in it at which the stream begins. A `ManifestLine` is a source too. */
 export interface LineSource extends ObjectVersion {
   /** Offset of the stream's first byte. */
   start: number;
@@ -38,7 +38,7 @@ export async function* readLines(
   }
 }
 
-/** Passes the stream through. A cut last line must not be taken for a whole one, so an early end throws. */
+/** Passes the stream through. If it ends early, throws: a cut last line must not look like a whole line. */
 async function* wholeStream(stream: AsyncIterable<Uint8Array>, source: LineSource): AsyncGenerator<Uint8Array> {
   let read = 0;
   for await (const piece of stream) {

@@ -1,6 +1,6 @@
 /**
- * Finds the lines of a file in its byte stream. Every reader of capture files uses this scanner, so all of them agree on
- * what a line is:
+ * Finds the lines of a file in its byte stream. Every reader of capture files uses this scanner, so they agree on the
+ * lines:
  *
  * - A line ends with LF. Carriage returns before the LF belong to the line ending.
  * - A byte order mark at the start of the file belongs to no line.
@@ -28,7 +28,7 @@ export interface ScannedLine {
   end: number;
 }
 
-/** Where the stream begins in its file. */
+/** The position in its file at which the stream begins. */
 export interface ScanStart {
   offset: number;
   firstLine: number;
@@ -42,7 +42,7 @@ class OpenLine {
   readonly number: number;
   readonly start: number;
   isBlank = true;
-  /** Carriage returns at the end of what was added so far. */
+  /** Number of carriage returns at the end of the bytes added so far. */
   returns = 0;
   #length = 0;
   /** `undefined` once the line is longer than the bound. */

@@ -1,4 +1,4 @@
-/** Builds a conversation from an exchange of text, also where only one side has a known form. */
+/** Builds a conversation from an exchange of text, even if only one side has a known form. */
 import { isObject } from '../json.ts';
 import { isMediaMark, withoutMedia } from '../media.ts';
 import { documentOf, isThere, payloadText } from '../payload/decode-payload.ts';
@@ -54,10 +54,16 @@ const withoutTextMedia = (message: ChatMessage): ChatMessage => {
   return text === message.content ? message : { ...message, content: text };
 };
 
-/** What asks for an answer in a text alone: a line that ends with a question mark or a colon, and the marks of a template. */
+/**
+ * Signs that a bare text asks for an answer: a line that ends with a question mark or a colon, and the marks of a
+ * template.
+ */
 const ASKS = /[?？؟:：]\s*$|<\|\w+\|>|<start_of_turn>|\[\/INST\]|^### /m;
 
-/** Whether no reply has words: all are media, or, of a model that may be no chat's, numbers, markup or a label. */
+/**
+ * Whether no reply has words: all replies are media, or, if the model may not be a chat model, numbers, markup or a
+ * label.
+ */
 function isWordless(prompt: WirePrompt | undefined, reply: WireReply | undefined, replies: ChatMessage[]): boolean {
   const mayBeData = !(prompt && isAsking(prompt)) && !(reply && asksForTalk(reply));
   const { messages = [], batch } = prompt ?? {};
@@ -70,12 +76,12 @@ function isWordless(prompt: WirePrompt | undefined, reply: WireReply | undefined
   });
 }
 
-/** Note on a document that may be the reply's words, or something else. */
+/** Note about a document that may contain the reply's words, or other data. */
 export const UNKNOWN_FORM = 'the reply’s words are in JSON of no known form; they are not judged';
-/** The same of a table's predictions. */
+/** The same note about a table's predictions. */
 export const WORDS_IN_ROWS = 'the reply’s words are in a table; they are not judged';
 
-/** Reads a reply to a request for text: words, or text under a usual name. What has another form is no message. */
+/** Reads a reply to a request for text: words, or text under a usual name. Other forms are not messages. */
 function replyTo({ prompt, request, response, notes }: TextExchange): WireReply | undefined {
   if (!isThere(response)) return undefined;
   const asksInText =
@@ -132,7 +138,7 @@ function formatsOf(
 /** See `MAX_ROWS` of tables; a prompt is longer than a row. */
 const MAX_BATCH = 1_000;
 
-/** Whether a list has an item for each prompt, and one of them has more or fewer replies than the others. */
+/** Whether a list has an item for each prompt, and the items have different numbers of replies. */
 const isRagged = (value: unknown, each: number): boolean =>
   Array.isArray(value) && value.some((item) => Array.isArray(item) && item.length !== each);
 

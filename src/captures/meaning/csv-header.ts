@@ -1,13 +1,18 @@
-/** Whether the first row of a CSV is a header: by the setting CSV_HEADER, the number of inputs, or the rows alone. */
+/**
+ * Decides whether the first row of a CSV is a header: by the setting CSV_HEADER, the number of inputs, or the rows
+ * alone.
+ */
 import { type CsvCell, mayBeDecimals } from '../payload/csv.ts';
 import type { Payload } from '../types.ts';
 
 /** Names of the column with the prediction, such as AutoGluon's `{label}_pred`, or of a class. */
 const VALUES = /^(?:(?:.+_)?pred|.+_proba|y_?hat|predict(?:ion|ed(?:[_ ].+)?)?|(?:scored[_ ])?label|class(?:_name)?)$/i;
-/** Names of what a model replies. A class may have such a name next to others that have one: `high_score`, `low_score`. */
+/**
+ * Names of predictions. A class may have such a name next to other classes with such names: `high_score`, `low_score`.
+ */
 const KNOWN =
   /^(?:preds?|predict\w*|probs?|probas?|probability|probabilities)(?:[_ .].*)?$|^(?:.+[_ ])?(?:preds?|predict(?:ed|ions?)|probs?|probas?|probability|probabilities|scores?|labels?|confidence)$|^(?:class(?:es)?|class_(?:id|name)|y_?(?:hat|pred)|outputs?|results?)$/i;
-/** What stands for a missing number. */
+/** Spellings of a missing number. */
 const NO_VALUE = /^(?:nan?|n\/a|null|none|[+-]?inf\w*|)$/i;
 /** A cell that is the beginning of a list, of Python's tuples too. */
 const OPEN_LIST = /^\s*[[(][^\])]*$/;
@@ -20,10 +25,10 @@ const textOf = (cell: CsvCell): string => (typeof cell === 'string' ? cell.trim(
 const isKnown = (cell: CsvCell = ''): boolean => KNOWN.test(textOf(cell));
 const isWord = (cell: CsvCell): boolean =>
   /\p{L}/u.test(textOf(cell)) && !NO_VALUE.test(textOf(cell)) && !VALUE.test(textOf(cell));
-/** Whether a cell may be a name. pandas leaves the index without one, and names columns 0, 1, … that have none. */
+/** Whether a cell may be a name. pandas leaves the name of the index empty, and numbers unnamed columns 0, 1, …. */
 const isName = (cell: CsvCell): boolean => isWord(cell) || textOf(cell) === '' || Number.isInteger(cell);
 
-/** Whether the first row has a word above numbers, or a name of predictions as no other row has. */
+/** Whether the first row has a word above numbers, or a name of predictions that no other row has. */
 function hasHeader([first = [], ...rows]: readonly CsvCell[][]): boolean {
   if (rows.length === 0 || !first.every(isName)) return false;
   const areWords = first.every((cell) => !Number.isInteger(cell));
@@ -36,9 +41,9 @@ function hasHeader([first = [], ...rows]: readonly CsvCell[][]): boolean {
 }
 
 /**
- * Returns the header that CSV_HEADER leaves out of a reply: a first row with words, or one row more than inputs.
+ * Returns the header that CSV_HEADER removes from a reply: a first row with words, or a row more than inputs.
  *
- * @param inputs number of rows of the request, where that is known. As many rows of words have no header.
+ * @param inputs number of rows of the request, if known. If the reply has as many rows of words, it has no header.
  */
 export function headerOf(rows: readonly CsvCell[][], inputs?: number): string[] | undefined {
   const [first = []] = rows;
@@ -47,7 +52,7 @@ export function headerOf(rows: readonly CsvCell[][], inputs?: number): string[] 
   return isHeader ? first.map(String) : undefined;
 }
 
-/** Whether a header has the name of the prediction. Each line below it is then of one input. */
+/** Whether a header has a name for the prediction. Each line below it then belongs to one input. */
 export const namesPrediction = (header: readonly string[] = []): boolean => header.some((name) => VALUES.test(name));
 
 const rowsOf = (side: Payload | undefined): CsvCell[][] => (side?.kind === 'csv' ? (side.value as CsvCell[][]) : []);
@@ -70,6 +75,6 @@ export function whyMoved(request: Payload | undefined, reply: Payload, csvHeader
   return isAnswered ? 'the request begins with a header, and CSV_HEADER is not set' : undefined;
 }
 
-/** Whether a first row of 0, 1, … is names that pandas gave, or a prediction: the header of CSV_HEADER, or above fractions. */
+/** Whether a first row of 0, 1, … may be names from pandas or a prediction: with CSV_HEADER, or above fractions. */
 export const mayBeNumbered = (rows: readonly CsvCell[][], csvHeader: boolean): boolean =>
   isNumbered(rows) && (csvHeader || !rows.slice(1).some(([cell]) => Number.isInteger(cell)));

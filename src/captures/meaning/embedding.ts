@@ -1,4 +1,4 @@
-/** Summarizes vectors. A reader learns nothing from their numbers, of which there are thousands. */
+/** Summarizes vectors, because their thousands of numbers tell a reader nothing. */
 import NAMES from '../field-names.json' with { type: 'json' };
 import { isExactNumber, isObject, type JsonObject } from '../json.ts';
 import { promptsOf } from '../wire/messages.ts';
@@ -84,7 +84,7 @@ function summarizeObject(body: JsonObject): JsonObject | undefined {
   return found ? (Object.fromEntries(entries) as JsonObject) : undefined;
 }
 
-/** Returns the reply with its vectors summarized, or `undefined` when it has none. */
+/** Returns the reply with its vectors summarized, or `undefined` if it has no vectors. */
 export function summarizeEmbedding(value: unknown): unknown {
   if (isObject(value)) return summarizeObject(value);
   if (!Array.isArray(value) || value.length === 0) return undefined;

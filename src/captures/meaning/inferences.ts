@@ -11,7 +11,7 @@ export interface InferenceCall {
   /** Base of the ids: `inferenceId`, else `eventId`. */
   baseId: string | undefined;
   mismatch?: { inputs: number; outputs: number } | false;
-  /** Collects facts that a reader should know. */
+  /** Collects notes for the reader. */
   notes: string[];
 }
 

@@ -39,7 +39,7 @@ export function interpret(...[request, response, ...how]: Parameters<typeof mean
  * Interprets a request and its reply, which is not an error. Either may be missing.
  *
  * @param baseId base of the inferences' ids.
- * @param notes collects facts that a reader should know.
+ * @param notes collects notes for the reader.
  */
 export function meaningOf(
   request: Payload | undefined,
@@ -54,7 +54,7 @@ export function meaningOf(
   if (reply === undefined) {
     const embedding = embeddingOf(request, response);
     if (embedding !== undefined) return embedding;
-    // A text model may answer with a table. Other prompts are for a conversation, whatever the answer is.
+    // A text model may answer with a table. Other prompts belong to a conversation, whatever the answer is.
     if (prompt === undefined || prompt.format === 'text-generation') {
       const found: string[] = [];
       const table = tabularInferences(request, response, baseId, options, found);
@@ -87,7 +87,7 @@ function embeddingOf(request: Payload | undefined, response: Payload | undefined
   return { format: 'embedding', response: { ...(response as Payload), value: summary } };
 }
 
-/** The first side whose kind is specific decides. */
+/** Returns the format of a tabular exchange. The first side with a specific kind decides. */
 const tabularFormat = (request: Payload | undefined, response: Payload | undefined): CaptureFormat => {
   const kinds = [request?.kind, response?.kind];
   const telling = kinds.filter((kind) => kind === 'csv' || kind === 'json' || kind === 'jsonlines');
@@ -139,11 +139,11 @@ function featuresOf(row: unknown, names: readonly string[]): JsonObject {
 /**
  * Interprets an exchange as inferences, one per row.
  *
- * @param request `undefined` when it was not captured.
- * @param reply `undefined` when it was not captured, or is an error.
+ * @param request `undefined` if it was not captured.
+ * @param reply `undefined` if it was not captured, or is an error.
  * @param baseId `inferenceId`, else `eventId`.
- * @param notes collects facts that a reader should know.
- * @returns `undefined` when the exchange is not tabular.
+ * @param notes collects notes for the reader.
+ * @returns `undefined` if the exchange is not tabular.
  */
 function tabularInferences(
   request: Payload | undefined,
@@ -177,11 +177,14 @@ function tabularInferences(
   return { ...found, ...unindexed(why, notes) };
 }
 
-/** Whether a sentence may be the answer to a request: to a sentence, or to a row without a number. */
+/** Whether a sentence may be the answer to a request, because the request is a sentence or a row without a number. */
 const asksInWords = (table: Table | undefined, request: Payload | undefined): boolean =>
   containsProse(table?.rows ?? request?.value) || (table !== undefined && !/\d/.test(toJson(table.rows[0]) ?? ''));
 
-/** Marks predictions that are kept from no label, since they may be those of other inferences. @param why `undefined` if they are not */
+/**
+ * Marks predictions that may belong to other inferences, so that no label is joined with them. @param why `undefined`
+ * if the predictions are certain
+ */
 function unindexed(why: string | undefined, notes: string[]): Pick<Inferences, 'unclear'> {
   if (why === undefined) return {};
   notes.push(`${why}; it is not kept as a prediction`);
@@ -204,7 +207,7 @@ function checkNames(table: Table | undefined, options: DecodeOptions, notes: str
 }
 
 // ---------------------------------------------------------------------------------------------------- token counts
-// Read from the fields where servers put them. Nothing is estimated: a missing count stays unknown.
+// Read from the fields in which servers write them. Nothing is estimated: a missing count stays unknown.
 
 const NAMES = ['inputTokens', 'outputTokens', 'totalTokens', 'cachedInputTokens', 'reasoningTokens'] as const;
 type Paths = Partial<Record<(typeof NAMES)[number], string[]>>;

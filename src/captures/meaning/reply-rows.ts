@@ -17,17 +17,17 @@ import {
   tableOfTensors,
 } from './request-rows.ts';
 
-/** Lists that are the predictions where nothing stands beside them. */
+/** Lists that are the predictions if the object has no other fields. */
 const PREDICTION_LISTS = ['prediction', 'outputs', 'results', 'scores', 'probabilities', 'labels', 'data'];
-/** Lists of the classes of all rows, beside a list of scores for each row. */
+/** Lists with the classes of all rows, next to a list of scores for each row. */
 const CLASS_LISTS = ['labels', 'classes'];
 
 /**
  * Returns the predictions without their wrapping. `{probabilities: […]}` and `{score: 1}` keep their names.
  *
- * @param inputs number of rows of the request, where that is known
- * @param csvHeader a CSV may begin with a header
- * @returns `undefined` for a reply that is no list: it is one prediction
+ * @param inputs number of rows of the request, if known
+ * @param csvHeader whether a CSV may begin with a header
+ * @returns `undefined` for a reply that is not a list, and so is one prediction
  */
 export function predictionsOf({ kind, value }: Payload, inputs?: number, csvHeader = false): unknown[] | undefined {
   if (kind === 'csv') return csvPredictions(value as CsvCell[][], inputs, csvHeader);
@@ -72,7 +72,7 @@ function rowsOfFrame(value: JsonObject, inputs?: number): JsonObject[] | undefin
   return columns.length > 1 || !areScores ? rows : undefined;
 }
 
-/** @param names of the cells of a row; a row of one cell stays as it is */
+/** @param names of the cells of a row. A row of one cell becomes that cell */
 function named(names: readonly string[], row: unknown): unknown {
   if (!Array.isArray(row)) return row;
   return row.length === 1 ? row[0] : Object.fromEntries(row.map((cell, at) => [names[at] ?? String(at), cell]));
@@ -90,10 +90,10 @@ function inOrder(list: unknown[]): unknown[] {
 }
 
 /**
- * Turns `{scores: [a, b], labels: [x, y]}` for two rows into one object per row. Single values, and the list of the classes, are those
- * of all rows.
+ * Turns `{scores: [a, b], labels: [x, y]}` for two rows into one object per row. Single values and the list of classes
+ * are shared by all rows.
  *
- * @returns `undefined` where a list may be either
+ * @returns `undefined` if it is unclear whether a list belongs to the rows or is shared
  */
 function inColumns(value: JsonObject, inputs: number): JsonObject[] | undefined {
   const columns = Object.entries(value).map(([name, item]) => [name, columnOf(item) ?? item] as const);
@@ -105,7 +105,7 @@ function inColumns(value: JsonObject, inputs: number): JsonObject[] | undefined 
   const named = ofRows.filter((column) => column !== scores && !isOfAll(column));
   const classes = columns.find(isOfAll)?.[1] as unknown[] | undefined;
   if (classes?.length === inputs && named.length === 0) {
-    // As many rows as classes. Only a class that is repeated is that of a row.
+    // There are as many rows as classes. Only repeated classes show that each belongs to a row.
     return new Set(classes).size < classes.length ? rowsOfColumns(value) : undefined;
   }
   const shared = columns.filter((column) => !Array.isArray(column[1]) || isOfAll(column));
@@ -128,13 +128,13 @@ function csvPredictions(all: CsvCell[][], inputs: number | undefined, csvHeader:
   return rows.map((row) => (row.length === 1 ? row[0] : row));
 }
 
-/** Whether a reply has rows by its own form, whatever the request is. */
+/** Whether a reply has rows by its own form, regardless of the request. */
 export const hasRows = ({ kind, value }: Payload): boolean =>
   kind === 'csv' || (kind === 'json' && isObject(value) && (isFrame(value) || isFrame(fieldsOf(value.data))));
 
 const isFrame = (value: JsonObject): boolean => (rowsOfFrame(value) ?? splitTable(value)) !== undefined;
 
-/** Whether a reply is that of a tabular model, judged without its request. */
+/** Whether a reply comes from a tabular model, judged without its request. */
 export const isPredictions = (reply: Payload): boolean =>
   hasRows(reply) ||
   reply.kind === 'jsonlines' ||
@@ -148,7 +148,10 @@ export const isPredictions = (reply: Payload): boolean =>
 /** Words that no class has. */
 const MIN_WORDS = 5;
 
-/** Whether a reply is one text that no classifier replies, such as a server's message, lines, or a name and what it is. */
+/**
+ * Whether a reply is one text that a classifier would not give, such as a server's message, several lines, or a name
+ * with its explanation.
+ */
 export function isSentence({ kind, value }: Payload): boolean {
   const rows = kind === 'csv' ? (value as CsvCell[][]) : [[value]];
   const [first = []] = rows;
@@ -156,7 +159,10 @@ export function isSentence({ kind, value }: Payload): boolean {
   return hasProse(text, 2) && (/\n|:\s/.test(text) || saysWords(text, MIN_WORDS));
 }
 
-/** Returns why a reply may be one prediction or several, if its request has no rows that are known; `undefined` if it is clear. */
+/**
+ * Explains why a reply may be one prediction or several, if its request has no known rows. Returns `undefined` if it is
+ * clear.
+ */
 export function whyUnclear(request: Payload | undefined, reply: Payload, csvHeader = false): string | undefined {
   const { kind, value } = reply;
   if (kind === 'csv') {

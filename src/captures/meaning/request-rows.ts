@@ -12,7 +12,7 @@ export interface Table {
   rows: unknown[];
   /** Feature names in the payload itself, in order. */
   names?: string[];
-  /** The one row is a list of numbers, which may be rows of one feature each. */
+  /** Set if the only row is a list of numbers, which may be rows of one feature each. */
   isFlat?: boolean;
 }
 
@@ -25,7 +25,7 @@ const areTexts = (value: unknown): value is string[] =>
   Array.isArray(value) && value.every((item) => typeof item === 'string');
 
 /**
- * Returns the rows of a request whose form says that it has rows.
+ * Returns the rows of a request in a tabular form.
  *
  * @returns `undefined` for other requests
  */
@@ -44,8 +44,8 @@ export function requestTable({ kind, value }: Payload, options: DecodeOptions): 
 }
 
 /**
- * Returns the rows of a request that has rows only if its reply is a list: texts, pairs of them, columns without a name around
- * them, and the lines of a libsvm text.
+ * Returns the rows of a request that has rows only if its reply is a list: texts, pairs of texts, columns without an
+ * enclosing name, and the lines of a libsvm text.
  */
 export function answeredTable({ kind, value, contentType, text = '' }: Payload): Table | undefined {
   if (kind === 'text' && /libsvm/i.test(contentType ?? '')) {
@@ -80,7 +80,7 @@ function tableOfObject(body: JsonObject): Table | undefined {
   if (split !== undefined) return split;
   for (const name of NAMES.tables) {
     const value = body[name];
-    // Of `{features: […]}`, the row is unwrapped as those of SageMaker's built-in algorithms are.
+    // In `{features: […]}`, unwrap the row, as for SageMaker's built-in algorithms.
     if (name === 'features' && isFlatList(value) && value.length > 0) return { rows: [body] };
     const rows = isObject(value) ? rowsOfColumns(value) : undefined;
     const table = Array.isArray(value) ? tableOfField(value) : rows && { rows };
@@ -100,7 +100,7 @@ function tableOfField(list: unknown[]): Table | undefined {
 const tableOfRecords = (list: unknown[]): Table | undefined =>
   list.length > 0 && list.every(isObject) && !isMessageList(list) ? { rows: list } : undefined;
 
-/** Reads pandas' `{columns, data}`, and Seldon's `{names, ndarray}`, whose names may be missing. */
+/** Reads pandas' `{columns, data}`, and Seldon's `{names, ndarray}`, which may lack names. */
 export function splitTable(body: JsonObject): Table | undefined {
   const [names, rows] = Array.isArray(body.ndarray) ? [body.names ?? [], body.ndarray] : [body.columns, body.data];
   return Array.isArray(names) && Array.isArray(rows) ? { rows, names: names.map(String) } : undefined;
@@ -114,7 +114,7 @@ export function tableOfList(list: unknown[]): Table | undefined {
 
 // -------------------------------------------------------------------------------------------------------- columns
 
-/** Returns the cells of a column: a list, or pandas' object of them by the number of the row. */
+/** Returns the cells of a column: a list, or pandas' object with the row numbers as keys. */
 export function columnOf(value: unknown): unknown[] | undefined {
   if (Array.isArray(value)) return value;
   if (!isObject(value)) return undefined;
@@ -122,7 +122,7 @@ export function columnOf(value: unknown): unknown[] | undefined {
   return names.length > 0 && names.every((name, at) => name === String(at)) ? Object.values(value) : undefined;
 }
 
-/** Turns columns of one length into a row each. */
+/** Turns columns of equal length into one object per row. */
 export function rowsOfColumns(columns: JsonObject): JsonObject[] | undefined {
   const lists = Object.entries(columns).map(([name, column]) => [name, columnOf(column)] as const);
   const count = lists[0]?.[1]?.length ?? 0;

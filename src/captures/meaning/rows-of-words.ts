@@ -9,15 +9,16 @@ import { flattened } from '../wire/messages.ts';
 import { asksForTalk, isAsking, promptsIn, readGenericReply, readWireReply } from '../wire/registry.ts';
 import { fieldsOf, type WirePrompt, type WireReply, without } from '../wire/wire-format.ts';
 
-/** Rows that say whether words are asked for and answered. A table has a million. */
+/** Number of rows that are searched for questions and answers in words. A table may have a million. */
 const MAX_LOOKED = 100;
 
 type Talk = { prompt: WirePrompt; reply: WireReply | undefined };
 
 /**
- * @param request document around the rows, with what was asked beside them
- * @returns `undefined` for a table, as its first rows are: a row has no words, its replies are none or not as many as the others', or they may be labels. If
- *   neither side has the form of a question or an answer, one reply must be a sentence.
+ * @param request document around the rows, with other prompt fields next to them
+ * @returns `undefined` for a table, decided by its first rows: a row has no words, replies are missing or differ in
+ *   number, or they may be labels. If neither side has the form of a question or an answer, at least one reply must be
+ *   a sentence.
  */
 export function talkIn(rows: readonly Inference[], request: unknown): Talk | undefined {
   if (rows.length > MAX_LOOKED && talkIn(rows.slice(0, MAX_LOOKED), request) === undefined) return undefined;
@@ -34,12 +35,12 @@ export function talkIn(rows: readonly Inference[], request: unknown): Talk | und
   const [asks, answers] = [isAsking(prompt), found.every(({ isAnswer }) => isAnswer)];
   const replies = found.flatMap((reply) => reply.replies);
   const isSaid = (text: string): boolean => (asks || answers ? saysWords(text) : hasProse(text) && endsSentence(text));
-  // One word may answer a chat.
+  // A single word may answer a chat.
   if (!(asks && (answers || prompt.format === 'chat')) && !replies.map(messageText).some(isSaid)) return undefined;
   return { prompt, reply: { ...read, replies, finishReasons: found.flatMap((reply) => reply.finishReasons) } };
 }
 
-/** @returns the replies in a prediction, and whether its form says that it is an answer */
+/** @returns the replies in a prediction, and whether its form marks it as an answer */
 function replyIn(prediction: unknown): (WireReply & { isAnswer: boolean }) | undefined {
   const value = Array.isArray(prediction) && prediction.length === 1 ? prediction[0] : prediction;
   const texts = isObject(value) ? Object.entries(value).filter(([, text]) => typeof text === 'string') : [];

@@ -2,7 +2,7 @@
 import { isObject, toJson } from '../json.ts';
 import type { Payload } from '../types.ts';
 
-/** Returns the content type and the encoding of `endpointInput` or `endpointOutput`, as far as they are texts. */
+/** Returns the content type and the encoding of `endpointInput` or `endpointOutput`, if they are texts. */
 export function announcedBy(side: unknown): Pick<Payload, 'contentType' | 'encoding'> {
   const { observedContentType: type, encoding } = isObject(side) ? side : {};
   return {
@@ -43,7 +43,7 @@ export function payloadBytes(side: unknown): Buffer | string {
   return 'text' in data ? Buffer.from(data.text) : data.bytes;
 }
 
-/** Not in either alphabet of base64, nor padding, nor a line break. */
+/** A character outside both alphabets of base64 that is neither padding nor a line break. */
 const NOT_BASE64 = /[^A-Za-z0-9+/_=\s-]/;
 
 /** @returns `undefined` when the text is not base64. Node's decoder skips invalid characters instead. */

@@ -29,7 +29,10 @@ export function charsetOfMark(bytes: Uint8Array): string | undefined {
   return undefined;
 }
 
-/** For `utf-16` without a mark, the positions of the zero bytes of Latin letters and punctuation show the byte order. */
+/**
+ * Detects the byte order of `utf-16` without a mark from the positions of zero bytes, which Latin letters and
+ * punctuation have.
+ */
 function utf16Order(bytes: Uint8Array): string {
   let even = 0;
   let odd = 0;
@@ -63,7 +66,9 @@ const COMPRESSED = /^(?:1f8b|28b52ffd|fd377a58|04224d18|425a68)/;
 /** Enough to see that bytes are Brotli, which has no mark. */
 const BROTLI_SAMPLE_BYTES = 65_536;
 
-/** Whether bytes that are not UTF-8 are a compressed body. Only what gzip and deflate compressed is unpacked. */
+/**
+ * Whether bytes that are not UTF-8 are a compressed body. Only bodies compressed with gzip and deflate are unpacked.
+ */
 function isCompressed(bytes: Uint8Array): boolean {
   if (COMPRESSED.test(Buffer.from(bytes.subarray(0, 4)).toString('hex'))) return true;
   try {

@@ -21,7 +21,7 @@ export function cellOf(text: string): Cell {
   const written = String(number);
   if (written === trimmed || normalForm(written) === normalForm(trimmed)) return number;
   if (Object.is(number, -0) || !Number.isFinite(number)) return text;
-  // Programs write 17 digits of a double where 16 are enough: 0.10000000000000001 is 0.1. Nothing else is lost.
+  // Programs write 17 digits of a double where 16 are enough: 0.10000000000000001 is 0.1. No other digits are lost.
   const [whole = '', fraction = ''] = trimmed.replace('-', '').split(/[eE]/, 1).join('').split('.');
   const digits = `${whole}${fraction}`.replace(/^0+/, '').length;
   const isMeasurement = fraction !== '' && whole.length <= MAX_WHOLE_DIGITS && digits <= MAX_DOUBLE_DIGITS;
@@ -48,7 +48,7 @@ function parseCells<T>(text: string, cast: (cell: string) => T, more: Options = 
   }
 }
 
-/** Whether each line is two whole numbers, or one with a decimal comma. */
+/** Whether each line is two whole numbers, or one number with a decimal comma. */
 export const mayBeDecimals = (text: string): boolean => /^-?\d+,\d/.test(text) && !/^(?!-?\d+,\d+\r?$|$)/m.test(text);
 
 const NUMBER_CELL = /(?:^|;)[ \t]{0,20}-?\d[\d.]{0,20}(?:,\d+)?[ \t]{0,20}(?:[;\r]|$)/m;
@@ -75,7 +75,10 @@ export function parseCsvReply(text: string): { rows: CsvCell[][] } | { problem: 
   return 'rows' in table ? { rows: table.rows.map(withLists) } : table;
 }
 
-/** Joins the lines of a list whose first line does not end it, as NumPy and `json.dumps` with an indent write it. */
+/**
+ * Joins the lines of a list that does not end on its first line, such as the output of NumPy and of `json.dumps` with
+ * an indent.
+ */
 function onOneLine(text: string): string {
   const [first = ''] = text.trimStart().split(/\r?\n/, 1);
   const isOpen = first.startsWith('[') && first.split('[').length > first.split(']').length;
@@ -100,7 +103,7 @@ function writtenCell(text: string): CsvCell {
 /** Lists within each other. */
 const MAX_BRACKETS = 3;
 
-/** Joins the cells between brackets. Cells whose brackets do not match stay as they are. */
+/** Joins the cells between brackets. Cells with unbalanced brackets are unchanged. */
 function withLists(cells: CsvCell[]): CsvCell[] {
   if (!cells.some((cell) => typeof cell === 'string' && cell.includes('['))) return cells;
   const row: CsvCell[] = [];
@@ -135,7 +138,7 @@ export function itemsOf(text: string): CsvCell[] {
 /** Number of lines to check. A body of numbers begins with numbers. */
 const SAMPLE_LINES = 20;
 
-/** Whether a text without a content type is rows of numbers, such as a model's bare scores. */
+/** Whether a text without a content type consists of rows of numbers, such as a model's bare scores. */
 export function looksLikeNumericCsv(text: string): boolean {
   const lines = text.trim().split(/\r?\n/, SAMPLE_LINES);
   const isNumeric = (cell: string): boolean => cell.trim() !== '' && Number.isFinite(Number(cell));

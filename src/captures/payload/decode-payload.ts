@@ -23,10 +23,10 @@ export interface BinarySummary {
 /**
  * Decodes a captured payload.
  *
- * @param captured `endpointInput` or `endpointOutput`. Anything but an object is kept as it is.
- * @param notes collects facts that a reader should know.
+ * @param captured `endpointInput` or `endpointOutput`. Values other than objects are kept unchanged.
+ * @param notes collects notes for the reader.
  * @param scale adds up the payload's memory before it is allocated.
- * @returns `undefined` when the side was not captured.
+ * @returns `undefined` if the side was not captured.
  * @throws TooHeavy
  */
 export function decodePayload(
@@ -47,9 +47,9 @@ export function decodePayload(
 }
 
 /**
- * Decodes a body as it came over the wire, in the same way as a captured one.
+ * Decodes a body from the wire in the same way as a captured body.
  *
- * @param notes collects facts that a reader should know.
+ * @param notes collects notes for the reader.
  * @throws TooHeavy
  */
 export function payloadOfBytes(
@@ -92,12 +92,14 @@ const MAX_UNPACKED_BYTES = 64 * 1024 * 1024;
 
 interface Compression {
   name: string;
-  /** Whether the bytes begin like this compression. */
+  /** Whether the bytes begin with the mark of this compression. */
   begins(bytes: Buffer): boolean;
   unpack(bytes: Buffer, maxOutputLength: number): Buffer;
 }
 
-/** What HTTP calls deflate has a header of zlib; some clients leave it out. Then only the result shows what it is. */
+/**
+ * HTTP's deflate has a zlib header, but some clients leave it out. Then only the result of unpacking can confirm it.
+ */
 const COMPRESSIONS: readonly Compression[] = [
   {
     name: 'gzip',
@@ -162,7 +164,7 @@ function binary({ announced, type }: DecodingContext, bytes: Buffer): Payload {
   return { ...announced, kind: 'binary', value, bytes: bytes.length, ...problem };
 }
 
-/** Whether something was captured, and is not empty. */
+/** Whether the side was captured and is not empty. */
 export const isThere = (payload: Payload | undefined): payload is Payload =>
   payload !== undefined && payload.kind !== 'empty';
 
@@ -176,7 +178,7 @@ export function payloadText({ kind, contentType, bytes, text = '', value }: Payl
 /** Kinds of payload whose value is JSON. */
 export const DOCUMENT_KINDS: ReadonlySet<Payload['kind']> = new Set(['json', 'event-stream', 'jsonlines']);
 
-/** Returns the payload's JSON value, if it has one: that of the line, where there is one line. */
+/** Returns the payload's JSON value, if it has one. For a single JSON line, returns the line's value. */
 export function documentOf(payload: Payload | undefined): unknown {
   if (payload === undefined || !DOCUMENT_KINDS.has(payload.kind)) return undefined;
   const { kind, value } = payload;

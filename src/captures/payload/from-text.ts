@@ -13,12 +13,12 @@ export interface DecodingContext {
   side: 'request' | 'reply';
   announced: Pick<Payload, 'contentType' | 'encoding'>;
   type: ContentType;
-  /** Collects facts that a reader should know. */
+  /** Collects notes for the reader. */
   notes: string[];
   scale: Scale;
 }
 
-/** A payload whose kind is not known yet. */
+/** A payload of a kind that is not known yet. */
 type TextPayload = Pick<Payload, 'contentType' | 'encoding' | 'bytes'> & { text: string };
 
 /**
@@ -60,7 +60,7 @@ export function fromText(context: DecodingContext, data: string, bytes: number):
   const lines = parseJsonLines(text, false, notes);
   if (lines !== undefined) return fromLines(context, base, lines);
   if (announces === undefined && looksLikeNumericCsv(text)) return fromCsv(context, base);
-  // The encoding is SageMaker's: of a type of its own, such as YAML, it only says that the data is written as text.
+  // SageMaker chooses the encoding. With a specific type, such as YAML, it only means that the data is written as text.
   const isAnnounced = announces !== undefined || (encoding === 'JSON' && type.media === undefined);
   const fault = announces === 'event-stream' ? 'it has no events' : parsed.problem;
   const problem = `announced as ${type.media ?? announced.encoding}, but ${fault}`;

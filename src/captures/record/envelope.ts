@@ -9,7 +9,7 @@ import FOREIGN from './foreign-records.json' with { type: 'json' };
 export interface Envelope {
   record: JsonObject;
   captureData: JsonObject;
-  /** `{}` when the record has none. */
+  /** `{}` if the record has no metadata. */
   eventMetadata: JsonObject;
   /** Fields that Data Capture is not known to write. */
   extraFields?: JsonObject;
@@ -23,7 +23,10 @@ export interface Envelope {
  */
 const MAX_RECORD_DEPTH = 10_000;
 
-/** The reason is printed and kept where lines are not, so it contains nothing of the line. */
+/**
+ * Creates the reason for a bad line. It is printed and kept in places without lines, so it quotes nothing from the
+ * line.
+ */
 const bad = (name: string, message: string): { reason: QuarantineCause } => ({ reason: { name, message } });
 
 /**

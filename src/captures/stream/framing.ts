@@ -11,7 +11,10 @@ import { isObject, parseJson } from '../json.ts';
 type StreamForm = 'events' | 'lines' | 'text';
 
 export interface FramingOptions {
-  /** Receives an event's data (or a line, or a piece of text), its name, if it has one, and when the byte that ends it came. */
+  /**
+   * Receives an event's data (or a line, or a part of the text), its name, if any, and the arrival time of its last
+   * byte.
+   */
   onEvent(data: string, name: string | undefined, at: number): void;
   /** Called instead of `onEvent` for an event that is longer than `maxChars`. */
   onTooLong?(): void;
@@ -19,7 +22,7 @@ export interface FramingOptions {
   maxChars?: number;
   /** Content type of the reply. Announced events are read as events, however the text begins. */
   contentType?: string | null;
-  /** The form of the stream, when it is known already. */
+  /** The form of the stream, if it is already known. */
   form?: StreamForm;
 }
 
@@ -27,7 +30,7 @@ export interface FramingOptions {
 const FIELDS = ['data:', 'event:', 'id:', 'retry:', ':'];
 const LONGEST_FIELD = 'event:'.length;
 
-/** Accepts the text of a stream in any pieces, and emits each event as soon as it is complete. */
+/** Accepts the text of a stream in pieces of any size, and emits each event as soon as it is complete. */
 export class StreamFraming {
   /** `undefined` until the first characters decide. */
   form: StreamForm | undefined;
@@ -37,12 +40,12 @@ export class StreamFraming {
   readonly #announced: StreamForm | undefined;
   /** The first characters, until they decide the form; then the beginning of a line. */
   #held = '';
-  /** The last piece ended with a carriage return. A line feed that follows belongs to it. */
+  /** Set if the last piece ended with a carriage return. A line feed that follows belongs to it. */
   #afterReturn = false;
   #name: string | undefined;
   #data: string[] = [];
   #dataChars = 0;
-  /** When the current piece, the first characters, and the last line of an event's data came. */
+  /** Arrival times of the current piece, of the first characters, and of the last line of an event's data. */
   #at = 0;
   #headAt = 0;
   #dataAt = 0;
@@ -67,7 +70,7 @@ export class StreamFraming {
     this.#consume(typeof piece === 'string' ? piece : this.#decoder.decode(piece, { stream: true }));
   }
 
-  /** Ends the stream. A last event without its blank line counts as well. */
+  /** Ends the stream. A last event without its blank line counts too. */
   end(): void {
     this.#consume(this.#decoder.decode());
     if (this.form === undefined && this.#held.trim() !== '') this.#begin(this.#announced ?? 'text');
@@ -196,7 +199,7 @@ function formOf(head: string): StreamForm | undefined {
 // As models stream their replies.
 
 export interface StreamEvent {
-  /** The event's name, if the stream has one. */
+  /** The event's name, if it has one. */
   event?: string;
   /** The parsed JSON document, or the text when it is not JSON. */
   data: unknown;
@@ -206,7 +209,7 @@ export interface EventStream {
   events: StreamEvent[];
   /** The stream's own end marker was found. */
   done: boolean;
-  /** Number of events whose JSON is truncated or malformed. They are left out. */
+  /** Number of events that are left out because their JSON is truncated or malformed. */
   broken: number;
 }
 
@@ -215,7 +218,7 @@ const FIELD = /^(?:data|event|id|retry):/;
 /**
  * Whether a text begins like a stream of events.
  *
- * @param isAnnounced comments alone then are a stream, without an event
+ * @param isAnnounced whether comments alone count as a stream without events
  */
 export function looksLikeEventStream(text: string, isAnnounced = false): boolean {
   for (const line of text.slice(0, 65_536).split(/\r\n|\n|\r/)) {
@@ -238,9 +241,9 @@ export function parseEventStream(text: string): EventStream {
 export const noEvents = (): EventStream => ({ events: [], done: false, broken: 0 });
 
 /**
- * Adds the data from `StreamFraming`: one event, or several that came as one. Never throws.
+ * Adds the data from `StreamFraming`: one event, or several that arrived as one. Never throws.
  *
- * @returns the added events: none for the end marker and for an unreadable event.
+ * @returns the added events; empty for the end marker and for an unreadable event.
  */
 export function addEvent(stream: EventStream, data: string, name?: string): StreamEvent[] {
   const parsed = readData(data);

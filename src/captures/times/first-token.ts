@@ -6,9 +6,10 @@ import { isCompressed } from '../payload/decode-payload.ts';
 import { StreamReader } from './stream-reader.ts';
 
 /**
- * Returns the call with the time of its first token, the piece that ends the first content; or with the reason why there is none.
+ * Returns the call with the time of its first token (the arrival of the piece that completes the first content), or
+ * with the reason why it is unknown.
  *
- * @param reply `endpointOutput` as captured; `undefined` if it is not to be read
+ * @param reply `endpointOutput` as captured; `undefined` if it must not be read
  */
 export function withFirstToken({ pieces, pieceCount, left, ...call }: WrittenCall, reply: unknown): ClientCall {
   if (!call.streamed || call.ended === 'failed') return call;
@@ -27,7 +28,7 @@ function firstToken({ pieces, pieceCount, left }: Partial<WrittenCall>, reply: u
   if (isCompressed(bytes)) return 'the reply is compressed';
   const reader = new StreamReader(announcedBy(reply).contentType, bytes.length);
   let from = 0;
-  // Nobody knows when the rest came.
+  // The arrival time of the remaining bytes is unknown.
   for (const [ms, size] of [...pieces, [Number.NaN, bytes.length - kept] as const]) {
     reader.piece(bytes.subarray(from, from + size), ms);
     from += size;

@@ -18,13 +18,13 @@ export class StreamReader {
   contentAt: number[] = [];
   /** Number of pieces with content. */
   pieces = 0;
-  /** The reply exceeds the limit: its times and counts are known, its content is not kept. */
+  /** Set if the reply exceeds the limit: its times and counts are known, its content is not kept. */
   tooLarge = false;
-  /** Token usage of a reply that is too large, if one of its events has it. */
+  /** Token usage of a reply that is too large, if an event contains it. */
   usage: TokenUsage | undefined;
-  /** When the first piece that is not reasoning arrived. NaN before that. */
+  /** Arrival time of the first piece that is not reasoning. NaN before that. */
   firstOutputAt = Number.NaN;
-  /** Why the stream is broken, as text. */
+  /** Describes how the stream is broken. */
   problem: string | undefined;
   readonly #maxBytes: number;
   readonly #framing: StreamFraming;
@@ -54,7 +54,8 @@ export class StreamReader {
   }
 
   /**
-   * Whether the reply came as a stream of text. A server may answer with one document or with bytes, whatever the request asks for.
+   * Whether the reply is a stream of text. A server may answer with one document or with bytes, even if the request
+   * asks for a stream.
    */
   get isStream(): boolean {
     const { form } = this.#framing;
@@ -66,7 +67,7 @@ export class StreamReader {
     return !('binary' in decoded) && !(decoded.text.trimStart().startsWith('[') && parseJson(decoded.text).ok);
   }
 
-  /** Whether the first piece with content has arrived, and the rest cannot change that. */
+  /** Whether the first piece with content has arrived, so that further pieces cannot change its time. */
   get hasFirst(): boolean {
     return this.pieces > 0 && this.#framing.form !== 'text' && this.isStream;
   }

@@ -40,7 +40,7 @@ export function buildTrace(capture: Capture, raw: RawLine, options: TraceOptions
     const whole = traceOf(capture, raw, options);
     return capture.content === 'none' ? withoutTexts(whole) : whole;
   });
-  // Whether a replay is believed to have sent the request is known later than the content.
+  // The content is built before it is known whether the request's replay id is accepted.
   const { replay = capture.replayRun } = options;
   const sent = { replay_run: replay, [REPLAY_TAG]: options.replay === undefined ? undefined : 'true' };
   return exchangeTrace({ ...trace, tags: { ...trace.tags, ...fittedTags(sent) } }, capture);
@@ -100,7 +100,7 @@ export function traceNotBuilt(error: unknown): QuarantineCause {
   return { name: 'TraceNotBuilt', message: `The trace of the line could not be built: ${saidBy(error)}` };
 }
 
-/** Returns the event of a stream's first content. No convention has a name for it; tracers use this one. */
+/** Returns the event of a stream's first content. No convention defines its name; tracers use this name. */
 function eventsOf({ inferenceTimeMs, call }: Capture): Pick<SpanRecord, 'events'> {
   if (call?.firstTokenMs === undefined) return {};
   return { events: [{ name: 'gen_ai.first_token', timeMs: inferenceTimeMs + Math.round(call.firstTokenMs) }] };
@@ -144,7 +144,7 @@ function tagsOf(capture: Capture, raw: RawLine, options: TraceOptions): Record<s
     event_id: capture.eventId,
     inference_id: capture.inferenceId,
     inference_time: isCaptured ? capture.capturedInferenceTime : new Date(capture.inferenceTimeMs).toISOString(),
-    // Only if the time is not the captured one.
+    // Set only if the time is not the captured time.
     inference_time_source: isCaptured ? undefined : capture.timeSource,
     status_code: statusCodeOf(capture),
     s3_bucket_name: raw.place.bucket,
@@ -205,7 +205,7 @@ function aboutPayload(payload: Payload | undefined): Record<string, unknown> | u
   return { content_type: contentType, encoding, kind, bytes, problem };
 }
 
-/** Returns the text of the payload if its value, as it is stored, does not contain all of it. */
+/** Returns the payload's text if its stored value does not contain the whole text. */
 const textOf = (payload: Payload | undefined, changed: boolean): string | undefined =>
   payload?.text !== undefined && (payload.keepText || (changed && payload.kind !== 'text' && payload.kind !== 'raw'))
     ? payload.text

@@ -1,14 +1,14 @@
 /**
- * Converts messages to the form that MLflow's page can render. Its trace view renders a conversation only if every message
- * has one of four roles, parts of three kinds, and tool calls with an id and arguments as text. One other message makes it
- * show the whole conversation as JSON.
+ * Converts messages to the form that MLflow's page can render. Its trace view renders a conversation only if every
+ * message has one of four roles, parts of three kinds, and tool calls with an id and arguments as text. A single other
+ * message makes it show the whole conversation as JSON.
  */
 import { isObject, type JsonObject, toJson } from '../json.ts';
 import type { ChatMessage } from '../types.ts';
 import { isToolCall } from '../wire/messages.ts';
 import roles from '../wire/roles.json' with { type: 'json' };
 
-/** The roles of MLflow's page for those of the wire formats. */
+/** Maps the roles of the wire formats to the roles of MLflow's page. */
 const PAGE_ROLES: Record<string, string> = roles.page;
 
 const isAbsent = (value: unknown): boolean => value === undefined || value === null;
@@ -108,7 +108,7 @@ export function viewMessage(message: ChatMessage, isReply: boolean): ChatMessage
   return changed ? view : message;
 }
 
-/** Returns the tools that the page can list. One other tool would make it list none. */
+/** Returns the tools that the page can list. A single other tool would make it list no tools. */
 export const viewTools = (tools: readonly unknown[] | undefined): unknown[] =>
   (tools ?? []).filter((tool) => {
     if (!isObject(tool) || tool.type !== 'function' || !isObject(tool.function)) return false;

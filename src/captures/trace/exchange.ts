@@ -12,7 +12,10 @@ import type { TraceRecord } from './types.ts';
 export const exchangeTraceId = (experimentId: string, run: string, requestId: string): string =>
   traceIdOf(experimentId, Buffer.from(`${run}\n${requestId}`));
 
-/** Formats a line. The facts that its id is derived from are its beginning, so that the id of a long line is known undecoded. */
+/**
+ * Formats a line. It begins with the facts for its trace id, so that the id of a long line can be read without decoding
+ * the line.
+ */
 export const exchangeLine = ({ requestId, run, ...facts }: ExchangeFacts, record: object): string =>
   JSON.stringify({ exchange: { requestId, run, ...facts }, ...record });
 
@@ -20,10 +23,10 @@ const BEGINNING = /^\{"exchange":\{"requestId":("(?:[^"\\]|\\.)*"),"run":("(?:[^
 const MAX_BEGINNING = 1024;
 
 /**
- * Returns the id of the trace of a line, which need not be decoded.
+ * Returns the id of a line's trace without decoding the line.
  *
  * @param line `RawLine.bytes`
- * @param isExchange whether it is one that `exchangeLine` made
+ * @param isExchange whether `exchangeLine` created the line
  */
 export function lineTraceId(experimentId: string, line: Buffer, isExchange: boolean): string {
   const beginning = isExchange ? BEGINNING.exec(line.toString('utf8', 0, MAX_BEGINNING)) : null;
@@ -43,7 +46,7 @@ export function exchangeAttributes(attributes: Record<string, unknown>, facts: E
   };
 }
 
-/** Adds what only an exchange has to its trace. */
+/** Adds the facts of an exchange to its trace. */
 export function exchangeTrace(trace: TraceRecord, { exchange }: Capture): TraceRecord {
   if (exchange === undefined) return trace;
   return {

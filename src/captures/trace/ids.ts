@@ -12,7 +12,10 @@ const digest = (...parts: (string | Uint8Array)[]): string => {
 
 /** The tag that names the run which wrote the trace. A run counts the captures that it wrote itself. */
 export const RUN_TAG = 'monitoring_run';
-/** The tag of the requests that replays of the stack sent. `replay_run` alone is what a caller says. */
+/**
+ * The tag of requests sent by the stack's own replays. A `replay_run` attribute alone is not proof, because callers can
+ * set it.
+ */
 export const REPLAY_TAG = 'sent_by_replay';
 
 /**
@@ -39,15 +42,15 @@ const SAMPLE_HEX_DIGITS = 12;
 const SAMPLE_RANGE = 16 ** SAMPLE_HEX_DIGITS;
 
 /**
- * Returns the number of a trace, from 0 to 1, by which samples are drawn: as good as random, and always the same.
+ * Returns the number of a trace from 0 to 1, by which samples are drawn. It is pseudo-random and always the same.
  * @param salt makes samples independent of each other, such as the name of a scorer
  */
 export const drawOf = (traceId: string, salt: string): number =>
   Number.parseInt(digest('sample', salt, traceId).slice(0, SAMPLE_HEX_DIGITS), 16) / SAMPLE_RANGE;
 
 /**
- * Whether a trace is in the sample. The decision is the same at every call, and a smaller sample is part of a larger one
- * with the same salt: the 10% sample is within the 20% sample.
+ * Whether a trace is in the sample. Every call decides the same, and a smaller sample is part of a larger sample with
+ * the same salt: the 10% sample is within the 20% sample.
  *
  * @param rate the share of the traces, from 0 to 1
  */

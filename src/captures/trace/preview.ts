@@ -10,7 +10,7 @@ import { cleanText, cut, MAX_PREVIEW_CHARS } from './text.ts';
 /** @param tail characters of the end that are kept */
 const preview = (text: string, tail = 0): string => cleanText(cut(text, MAX_PREVIEW_CHARS, '…', tail));
 
-/** Tells why a reply has no content: it was stopped by a filter, for example, or spent its tokens on reasoning. */
+/** Explains why a reply has no content: for example, a filter stopped it, or it spent its tokens on reasoning. */
 function unspoken({ conversation, usage = {} }: Capture): string {
   const { replies = [], finishReasons = [] } = conversation ?? {};
   const thought = replies[0]?.reasoning ?? replies[0]?.reasoning_content;

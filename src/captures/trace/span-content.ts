@@ -23,7 +23,7 @@ export function spanTypeOf({ format, conversation, wireFormat }: Capture): strin
   return wireFormat === 'tgi' || wireFormat === 'openai-completion' ? 'LLM' : 'CHAT_MODEL';
 }
 
-/** Keeps chat payloads in OpenAI's format. Other conversations are converted to it, and the original is kept as well. */
+/** Keeps chat payloads in OpenAI's format. Converts other conversations to it, and keeps the original too. */
 export function spanContentOf(capture: Capture): SpanContent {
   const content: SpanContent = {};
   if (isThere(capture.request)) {

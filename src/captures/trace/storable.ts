@@ -1,6 +1,6 @@
 /**
- * Converts JSON values to a form that MLflow can store and read. Other values become text, and the changes are noted. One
- * value that MLflow cannot read makes a whole page of traces fail.
+ * Converts JSON values to a form that MLflow can store and read. Other values become text, and the changes are noted. A
+ * single value that MLflow cannot read makes a whole page of traces fail.
  */
 import { exactNumber, isExactNumber, isObject, toJson } from '../json.ts';
 import { cleanText } from './text.ts';
@@ -14,9 +14,9 @@ export const CHANGES = {
 type Change = keyof typeof CHANGES;
 
 /**
- * MLflow returns spans as protobuf, whose readers stop at 100 levels. An object uses three levels (value, list of pairs,
- * pair), a list two (value, list). MLflow 3.17.2 reads objects that are nested 31 deep and lists that are nested 47 deep,
- * which are 93 and 94 levels.
+ * MLflow returns spans as protobuf, whose readers stop at 100 levels. An object uses three levels (value, list of
+ * pairs, pair), a list two (value, list). MLflow 3.17.2 reads objects nested 31 deep and lists nested 47 deep, which
+ * are 93 and 94 levels.
  */
 const MAX_LEVELS = 90;
 const OBJECT_LEVELS = 3;
@@ -28,7 +28,7 @@ const MIN_INT64 = -(2n ** 63n);
 const BEYOND_INT64 = 2 ** 63;
 const isWhole = (literal: string): boolean => /^-?\d+$/.test(literal);
 
-/** Makes values storable and collects the changes. A value that needs no change is returned as the same object. */
+/** Makes values storable and collects the changes. Returns the same object for a value that needs no change. */
 export class Storer {
   readonly changes = new Set<Change>();
 

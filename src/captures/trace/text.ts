@@ -1,18 +1,18 @@
-/** Fits text to what databases and the fields of MLflow accept. */
+/** Fits text to the limits of databases and of MLflow's fields. */
 import { hash } from 'node:crypto';
 
 /** MLflow's limits. */
 export const MAX_PREVIEW_CHARS = 1_000;
 export const MAX_TAG_CHARS = 4_096;
-/** For trace metadata (session, user) and assessment metadata. */
+/** Maximum length of values in trace metadata (session, user) and assessment metadata. */
 export const MAX_METADATA_CHARS = 250;
 
 const DIGEST_CHARS = 16;
 
 /**
- * Cuts a text to at most `max` characters. The mark stands where it was cut, and no character is halved.
+ * Cuts a text to at most `max` characters, and puts the mark at the cut. Never splits a character.
  *
- * @param tail characters of the end that are kept
+ * @param tail number of characters to keep at the end
  */
 export function cut(text: string, max: number, mark = '…', tail = 0): string {
   if (text.length <= max) return text;

@@ -6,7 +6,7 @@ export interface SpanRecord {
   /** `undefined` on the root span. */
   parentSpanId?: string;
   name: string;
-  /** In MLflow's terms: `CHAT_MODEL`, `LLM`, `EMBEDDING`, `UNKNOWN`, … */
+  /** Span type in MLflow's terms: `CHAT_MODEL`, `LLM`, `EMBEDDING`, `UNKNOWN`, … */
   spanType: string;
   startTimeMs: number;
   endTimeMs: number;

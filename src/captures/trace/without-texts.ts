@@ -1,9 +1,9 @@
-/** Takes everything out of a trace that can quote a capture: ids, times, sizes, tokens and variants stay. */
+/** Removes everything from a trace that can quote a capture. Ids, times, sizes, tokens and variants stay. */
 
 import ATTRIBUTES from './kept-attributes.json' with { type: 'json' };
 import type { SpanRecord, TraceRecord } from './types.ts';
 
-/** The attributes whose values the stack makes. */
+/** The attributes whose values the stack generates. */
 const KEPT = new Set(ATTRIBUTES);
 
 /** Returns the trace for `CONTENT=none`. */

@@ -1,4 +1,4 @@
-/** Reads what was asked beside a prompt: system prompts, earlier turns, documents, and media in base64. */
+/** Reads the fields next to a prompt: system prompts, earlier turns, documents, and media in base64. */
 import NAMES from '../field-names.json' with { type: 'json' };
 import { isObject, toJson } from '../json.ts';
 import { isMediaMark, withoutMedia } from '../media.ts';
@@ -14,7 +14,7 @@ const textOf = ({ content, tool_calls: calls }: ChatMessage): string =>
 export const transcript = (messages: ChatMessage[], hasRoles = messages.length > 1): string =>
   messages.map((message) => (hasRoles ? `${message.role}: ` : '') + textOf(message)).join('\n\n');
 
-/** Returns the texts of a value: of documents, of lists of them, and of their fields. */
+/** Returns the texts in a value: in documents, in lists of documents, and in their fields. */
 function textsIn(value: unknown): string[] {
   const isFields = isObject(value);
   const texts = isFields || Array.isArray(value) ? Object.values(value).flatMap(textsIn) : textsOf([value]);
@@ -28,7 +28,7 @@ function textsIn(value: unknown): string[] {
  * @param answers to questions without them
  */
 function turnsIn(value: unknown, answers?: unknown[]): ChatMessage[] {
-  // One word is the id of a conversation.
+  // A single word is the id of a conversation.
   if (!Array.isArray(value)) return userMessages(textsIn(value).filter((text) => hasProse(text)));
   if (isMessageList(value)) return allMessages(value);
   const isTexts = answers === undefined && value.every((turn) => typeof turn === 'string');
@@ -38,7 +38,7 @@ function turnsIn(value: unknown, answers?: unknown[]): ChatMessage[] {
   return said.flatMap((part, at) => textsIn(part).map((content) => ({ role: roleAt(at), content })));
 }
 
-/** Puts what was asked beside a prompt before it. In a batch it is part of each prompt. */
+/** Moves the fields next to a prompt in front of it. In a batch they become part of each prompt. */
 export function withBeside<T extends ReadPrompt>(prompt: T): T {
   const { parameters, messages, batch } = prompt;
   const taken = ['generated_responses'];
@@ -69,6 +69,6 @@ export function withBeside<T extends ReadPrompt>(prompt: T): T {
   return prompts ? { ...rest, messages: userMessages(prompts), batch: prompts } : { ...rest, messages: all };
 }
 
-/** Returns the names of parameters with words that are no setting: nobody reads them. */
+/** Returns the names of parameters that contain words and are not settings, and so are not read. */
 export const unreadIn = (parameters: Record<string, unknown>): string[] =>
   Object.keys(parameters).filter((name) => !NAMES.settings.includes(name) && containsProse(parameters[name]));

@@ -59,7 +59,7 @@ function imageOf(block: JsonObject): JsonObject | undefined {
   return imagePart(dataUrl(textIn(inline.mimeType ?? inline.mime_type) || 'image', inline.data));
 }
 
-/** Returns the text of a tool's result, whatever it is wrapped in. */
+/** Returns the text of a tool's result, in any wrapping. */
 function resultText(content: unknown): string {
   if (typeof content === 'string') return content;
   if (!Array.isArray(content)) return toJson(content ?? '') ?? '';
@@ -111,7 +111,7 @@ export const isToolCall = (call: unknown): call is ToolCall =>
   typeof call.function.name === 'string' &&
   typeof call.function.arguments === 'string';
 
-/** Whether a message is in the OpenAI form already. */
+/** Whether a message is already in the OpenAI form. */
 function isOpenAi(message: JsonObject): boolean {
   const { content } = message;
   if (typeof message.role !== 'string' || message.role !== roleOf(message.role, '')) return false;
@@ -161,7 +161,7 @@ export function chatMessages(value: unknown, fallbackRole: string): ChatMessage[
   return messages;
 }
 
-/** Joins parts that are all text to one string: as pieces of one answer when the model wrote them, else as paragraphs. */
+/** Joins parts that are all text to one string: without a separator if the model wrote them, else as paragraphs. */
 function contentOf(parts: unknown[], hasCalls: boolean, role: string): ChatMessage['content'] {
   if (parts.length === 0) return hasCalls ? null : '';
   if (!parts.every(isTextPart)) return parts;

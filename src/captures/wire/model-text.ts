@@ -31,8 +31,8 @@ const isSetApart = (before: string, after: string): boolean =>
   !NAMES_NEXT.test(before.slice(-1)) && !NAMES_LAST.test(after.slice(0, 24));
 
 /**
- * Takes the thinking from the beginning of a text, and the blocks that follow it. The opening mark may be in the prompt, as
- * DeepSeek's and Qwen's templates have it.
+ * Separates the thinking at the beginning of a text, and the blocks that follow it. The opening mark may be in the
+ * prompt, as in DeepSeek's and Qwen's templates.
  */
 function extractThinking(text: string, reason: string | undefined, reasoning: string[]): string {
   const pieces = text.split(THINKING);
@@ -59,7 +59,7 @@ function extractThinking(text: string, reason: string | undefined, reasoning: st
     }
   }
   if (thought === undefined) return isTaken ? content.trim() : text;
-  // The model was stopped while it was thinking, or the text is about the mark.
+  // The model was stopped while it was thinking, or its text mentions the mark.
   if (!LINE_BREAK.test(thought.text.slice(0, 24)) && !CUT.test(reason ?? ''))
     return isTaken ? content + thought.mark + thought.text : text;
   reasoning.push(thought.text);
@@ -76,7 +76,7 @@ function channelsIn(text: string): ModelText | undefined {
   if (parts.length === 0 || !/^\s{0,20}(?:to=[\w.-]{1,200}\s{0,20})?$/.test(before)) return undefined;
   const read: ModelText = { content: '', reasoning: [], calls: [] };
   for (let at = 0; at < parts.length; at += 3) {
-    // The prompt ends with the role, so the recipient of the first message may be all there is of it.
+    // The prompt ends with the role, so the first message may have only a recipient left of its header.
     const [role = before, header = '', rest = ''] = parts.slice(at, at + 3);
     const [body = ''] = rest.split(CHANNEL_END, 1);
     const [, name] = /\bto=(?:functions\.)?([\w.-]{1,200})/.exec(`${role} ${header}`) ?? [];
@@ -87,7 +87,10 @@ function channelsIn(text: string): ModelText | undefined {
   return read;
 }
 
-/** Before a tool call, and before all of them: Hermes, Qwen and GLM; Llama; Mistral; DeepSeek and Kimi; Granite and Phi; Cohere. */
+/**
+ * Marks before a tool call, and before the list of tool calls: Hermes, Qwen and GLM; Llama; Mistral; DeepSeek and Kimi;
+ * Granite and Phi; Cohere.
+ */
 const CALL =
   /<tool_calls?>|<\|tool_call\|>|<\|python_tag\|>|\[TOOL_CALLS\]|<\|START_ACTION\|>|<[|｜]tool[▁_]calls?(?:_section)?[▁_]begin[|｜]>|<function=(?=[\w.-]{1,200}>)/;
 const CALL_ENDS =
@@ -97,10 +100,13 @@ const AROUND_NAME =
   /function<｜tool▁sep｜>|<｜tool▁sep｜>|<\|tool_call_argument_begin\|>|>|functions\.|\[CALL_ID\]\w{1,40}|\[ARGS\]|:\d{1,4}\b|```json/g;
 /** An argument of Qwen's or GLM's, behind the mark that begins it. */
 const ARGUMENT = /^([\w.-]{1,200})(?:>|<\/arg_key>\s{0,20}<arg_value>)([\s\S]*?)<\/(?:parameter|arg_value)>/g;
-/** The name of one of Llama's own tools, which it calls in code. */
+/** The name of one of Llama's own tools, which the model calls in code. */
 const LLAMA_TOOL = /^[\w-]{1,200}(?=\.call\()/;
 
-/** Reads what stands behind a mark: JSON with names and arguments, JSON behind a name, or arguments between marks. */
+/**
+ * Reads the tool calls behind a mark: JSON with names and arguments, a name followed by JSON, or arguments between
+ * marks.
+ */
 function callsIn(piece: string): unknown[] | undefined {
   const [head = '', ...texts] = piece.split(/<parameter=|<arg_key>/);
   const at = head.search(/\{|\[\s{0,20}\{|$/);
@@ -147,7 +153,8 @@ function withoutMarks(text: string): string {
 }
 
 /**
- * Returns a reply with its thinking and tool calls apart from its text; the same object if its text has none.
+ * Returns a reply with thinking and tool calls separated from its text. Returns the same object if its text has
+ * neither.
  *
  * @param reason finish reason of the reply.
  */

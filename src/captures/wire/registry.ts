@@ -23,7 +23,7 @@ import {
   type WireReply,
 } from './wire-format.ts';
 
-/** In the order in which they are tried: formats with unmistakable documents come first. */
+/** The formats in the order in which they are tried: formats with unmistakable documents come first. */
 const FORMATS: readonly WireFormat[] = [
   openAiChat,
   openAiCompletion,
@@ -39,7 +39,7 @@ const FORMATS: readonly WireFormat[] = [
   ai21,
   questionAnswering,
 ];
-/** With texts under the usual names of custom servers, which may also be something else. */
+/** All formats, and texts under the usual names of custom servers, which may also have another meaning. */
 const ALL_FORMATS = [...FORMATS, genericText];
 
 function promptOf(value: unknown, format: WireFormat | undefined): WirePrompt | undefined {
@@ -59,7 +59,9 @@ function replyOf(value: unknown, format: WireFormat): WireReply | undefined {
   };
 }
 
-/** Reads a reply, also of one request in MLflow's scoring form: `{"predictions": [{"choices": […]}]}`. */
+/**
+ * Reads a reply, including the reply to one request in MLflow's scoring form: `{"predictions": [{"choices": […]}]}`.
+ */
 export function readWireReply(value: unknown): WireReply | undefined {
   const [scored, ...others] = [fieldsOf(value).predictions].flat();
   const documents = isObject(scored) && others.length === 0 ? [value, scored] : [value];
@@ -92,11 +94,11 @@ export function promptsIn(list: unknown): WirePrompt | undefined {
   return { ...first, messages: userMessages(batch), batch, asks: prompts.every(isAsking) };
 }
 
-/** Whether a request asks for an answer in words, whatever the answer looks like. */
+/** Whether a request asks for an answer in words, whatever the form of the answer. */
 export const asksForTalk = ({ format }: Pick<WirePrompt, 'format'>): boolean =>
   format === 'chat' || format === 'messages' || format === 'completion';
 
-/** Whether one word may be an answer to a request. */
+/** Whether a single word may answer a request. */
 export const isAsking = (prompt: WirePrompt): boolean => prompt.asks === true || asksForTalk(prompt);
 
 export const readGenericReply = (value: unknown): WireReply | undefined => replyOf(value, genericText);
@@ -112,7 +114,7 @@ export function readDelta(event: unknown): Delta | undefined {
 
 /** The source of a stream's events: server-sent events, JSON Lines, or a JSON list. */
 export type StreamSource = 'events' | 'lines' | 'list';
-/** In lines, a text under a usual name may be a row of data; in a list, the items may be unrelated. */
+/** In lines, a text under a usual name may be a row of data. In a list, the items may be unrelated. */
 const STREAMED = { events: ALL_FORMATS, lines: FORMATS, list: FORMATS.filter((format) => format.listsEvents) };
 
 /** Assembles the events of a stream to a reply. */

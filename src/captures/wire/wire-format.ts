@@ -11,9 +11,12 @@ export interface WirePrompt extends Pick<Conversation, 'messages' | 'tools' | 'p
   /** Name of the wire format, e.g. `openai-chat`. */
   wire: string;
   format: CaptureFormat;
-  /** The prompts of a call that carries several independent ones. */
+  /** The prompts of a call with several independent prompts. */
   batch?: string[];
-  /** Its form says that it asks for an answer, of which one word may be one. Texts alone may be there to be classified. */
+  /**
+   * Set if the form of the prompt asks for an answer, which may be a single word. A bare text may be meant for
+   * classification.
+   */
   asks?: boolean;
 }
 
@@ -26,11 +29,14 @@ export interface WireReply extends Pick<Conversation, 'replies' | 'finishReasons
 /** A reply assembled from the events of its stream, in the form that the server sends unstreamed. */
 export interface Assembly {
   value: JsonObject;
-  /** The stream has its end marker: a finish reason, a last event. `undefined` where the wire format has none. */
+  /**
+   * Whether the stream has its end marker: a finish reason, a last event. `undefined` if the wire format has no end
+   * marker.
+   */
   ended: boolean | undefined;
 }
 
-/** The content that one event of a stream adds, whichever choice it belongs to. */
+/** The content that one event of a stream adds, for any choice. */
 export interface Delta {
   output: string;
   reasoning: string;
@@ -38,26 +44,26 @@ export interface Delta {
   calls: boolean;
 }
 
-/** A prompt as a format reads it. Missing fields come from the format; `jsonRequested` is false by default. */
+/** A prompt as read by a format. Missing fields come from the format; `jsonRequested` is false by default. */
 export type ReadPrompt = Omit<WirePrompt, 'wire' | 'format' | 'jsonRequested'> & Partial<WirePrompt>;
 /** A reply as a format reads it. The strings among `reasons` are its finish reasons. */
 export type ReadReply = { replies: ChatMessage[]; reasons?: unknown[]; format?: CaptureFormat };
 
 /**
- * One wire format. Each function returns `undefined` for a document of another format. None throws. `body` is the document
- * when it is an object, else an empty object.
+ * One wire format. Each function returns `undefined` for a document of another format, and never throws. `body` is the
+ * document if it is an object, else an empty object.
  */
 export interface WireFormat {
   readonly name: string;
   /** The capture format of its exchanges. */
   readonly format: CaptureFormat;
-  /** Whether a request is certainly this vendor's, where `request` would also read another vendor's. */
+  /** Whether a request certainly belongs to this vendor, if `request` would also read requests of another vendor. */
   recognises?(body: JsonObject): boolean;
   request?(body: JsonObject, value: unknown): ReadPrompt | undefined;
   reply?(body: JsonObject, value: unknown): ReadReply | undefined;
-  /** Reads an error whose form only this vendor uses. `message` contains its text, at any depth. */
+  /** Reads an error in a form that only this vendor uses. `message` contains its text, at any depth. */
   error?(body: JsonObject): { message: unknown; type?: string } | undefined;
-  /** Reads one event of a stream. An event of this format that adds nothing is an empty object. */
+  /** Reads one event of a stream. Returns an empty object for an event of this format without content. */
   delta?(event: JsonObject): Partial<Delta> | undefined;
   /** Assembles all events of a stream. */
   assemble?(events: JsonObject[]): Assembly | undefined;
@@ -67,7 +73,7 @@ export interface WireFormat {
 
 // ---------------------------------------------------------------------------------------------- values of any type
 
-/** Returns the objects of a list; none when the value is not a list. */
+/** Returns the objects of a list. Returns an empty list if the value is not a list. */
 export const objectsIn = (value: unknown): JsonObject[] => (Array.isArray(value) ? value.filter(isObject) : []);
 
 /** Returns the value when it is an object, else an empty object. */

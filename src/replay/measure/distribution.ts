@@ -133,8 +133,7 @@ export class Distribution {
 
   /**
    * @returns `squares`: the sum of squared distances from the mean; `buckets`: the non-empty buckets of the histogram,
-   *   as index, count,
-   *   index, count, …
+   *   as index, count, index, count, …
    */
   toJSON() {
     const { count, sum, mean, min, max } = this;

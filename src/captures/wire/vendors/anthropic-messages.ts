@@ -41,7 +41,7 @@ export const anthropicMessages: WireFormat = {
   },
   delta(event) {
     if (!isOurs(event)) return undefined;
-    // The beginning of a block, or a piece of it.
+    // The beginning of a block, or a part of it.
     const piece = fieldsOf(event.content_block ?? event.delta);
     return {
       output: textIn(piece.text),

@@ -1,4 +1,4 @@
-/** Reads the forms of Bedrock: Converse, and those of its models when they are invoked directly. */
+/** Reads the forms of Bedrock: Converse, and the forms of its models when they are invoked directly. */
 
 import { isObject, type JsonObject, toJson } from '../../json.ts';
 import { StreamedBlocks } from '../content-blocks.ts';

@@ -17,13 +17,16 @@ import {
 } from '../messages.ts';
 import { fieldsOf, objectsIn, textIn, type WireFormat, without } from '../wire-format.ts';
 
-/** Names of an envelope's content, beside which `message` is a word such as “ok”: also those of texts that hold none. */
+/**
+ * Names of an envelope's content. Next to one of them, `message` is only a word such as “ok”, even if the content has
+ * no text.
+ */
 const ENVELOPE_NAMES = ['data', 'results', 'payload', 'body', ...NAMES.replies.filter((name) => name !== 'message')];
 /** Returns the text of a message, as LangChain's servers answer with one. */
 const contentIn = (value: unknown): unknown =>
   isObject(value) && typeof value.content === 'string' ? value.content : value;
 
-/** Returns the text, or the list of texts, under the first of the names that has one. */
+/** Returns the text, or the list of texts, under the first name that has text. */
 function textUnder(value: unknown, names: readonly string[]): { name: string; texts: string[] } | undefined {
   if (!isObject(value)) return undefined;
   for (const name of names) {
@@ -37,7 +40,7 @@ function textUnder(value: unknown, names: readonly string[]): { name: string; te
   return undefined;
 }
 
-/** Writes texts under names of the caller's own as one, if one of them has words. */
+/** Joins texts under the caller's own names to one text, if any of them has words. */
 function labelled(fields: JsonObject): { name: string; texts: string[] } | undefined {
   const texts = Object.entries(fields).filter((field): field is [string, string] => typeof field[1] === 'string');
   if (!texts.some(([, text]) => saysWords(text))) return undefined;
@@ -88,14 +91,14 @@ export const genericText: WireFormat = {
     const name = NAMES.pieces.find((candidate) => typeof event[candidate] === 'string');
     return name === undefined ? undefined : { output: textIn(event[name]) };
   },
-  /** Assembles events that each have a piece of text under the same name. The last event may have none. */
+  /** Assembles events that each have a part of the text under the same name. The last event may have no text. */
   assemble(events) {
     const name = NAMES.pieces.find((candidate) => typeof events[0]?.[candidate] === 'string');
     if (name === undefined || events.length < 2) return undefined;
     const pieces = events.filter((event) => typeof event[name] === 'string' && Object.keys(event).length <= MAX_FIELDS);
     if (pieces.length < events.length - 1) return undefined;
     const last = events.at(-1) as JsonObject;
-    // In other pieces these fields are null, false or missing.
+    // In earlier events these fields are null, false or missing.
     const tells = events.some((event) => NAMES.ends.some((end) => end in event));
     const ended = tells ? NAMES.ends.some((end) => last[end] != null && last[end] !== false) : undefined;
     return {
@@ -112,7 +115,7 @@ export const genericText: WireFormat = {
   },
 };
 
-/** Returns the finish reason under the usual name, or under those of SGLang and llama.cpp. */
+/** Returns the finish reason under the usual name, or under the names of SGLang and llama.cpp. */
 const reasonOf = ({ finish_reason: reason, meta_info: facts, stop_type: type }: JsonObject): unknown =>
   reason ?? fieldsOf(fieldsOf(facts).finish_reason).type ?? type;
 
@@ -158,6 +161,6 @@ export const messageList: WireFormat = {
   },
 };
 
-/** Returns the conversation of a batch of one: `[[{role, …}]]`. */
+/** Returns the conversation in a batch with a single conversation: `[[{role, …}]]`. */
 const unwrapped = (value: unknown): unknown =>
   Array.isArray(value) && value.length === 1 && Array.isArray(value[0]) ? value[0] : value;

@@ -48,7 +48,7 @@ export const tgi: WireFormat = {
   },
   assemble(events) {
     if (events.every((event) => outputsOf(event) !== undefined)) {
-      // One text per input of the request.
+      // One text for each input of the request.
       const texts: string[] = [];
       for (const { outputs } of events) {
         for (const [at, text] of (outputs as string[]).entries()) texts[at] = joined(texts[at], text);
@@ -133,7 +133,7 @@ export const questionAnswering: WireFormat = {
   },
 };
 
-/** Returns a question with its context, each of a list of them, or those of lists of both. */
+/** Returns questions with their contexts from one pair, from a list of pairs, or from two lists. */
 function asked(inputs: unknown): JsonObject[] | undefined {
   if (!isObject(inputs))
     return Array.isArray(inputs) && inputs.length > 0 && inputs.every(isQuestion) ? inputs : undefined;

@@ -151,7 +151,7 @@ interface Tool {
   arguments: string;
 }
 
-/** Fields of a delta whose pieces are joined. */
+/** Text fields of a delta, whose parts are joined. */
 const TEXT_FIELDS = ['content', 'reasoning_content', 'reasoning', 'refusal'];
 
 /** Returns the pieces of tool calls. The older form has a single call. */

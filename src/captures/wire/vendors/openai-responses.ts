@@ -76,7 +76,7 @@ export const openAiResponses: WireFormat = {
   },
 };
 
-/** Assembles a response. The last event contains all of it, unless the stream was cut off earlier. */
+/** Assembles a response. The last event contains the whole response, unless the stream was cut off earlier. */
 function assembleResponse(events: JsonObject[]): Assembly {
   const final = events.findLast(({ type, response }) => LAST_EVENT.test(type as string) && isObject(response));
   const whole = fieldsOf(final?.response);
