@@ -25,14 +25,14 @@ export async function callAws<T>(
   const reply = objectOf<T & Record<'__type' | 'message' | 'Message' | 'error', string | undefined>>(body || '{}');
   if (reply === undefined) throw strangeReply(`${service} ${operation}`, status, body);
   if (status < 300) return reply;
-  // Services differ in the case of this member, and an emulator without the service says `error`.
+  // Services differ in the case of this member, and an emulator that lacks the service returns `error`.
   const said = reply.message ?? reply.Message ?? reply.error ?? '';
   const error = new Error(`${service} ${operation}: ${status} ${said}`);
   error.name = reply.__type?.split('#').at(-1) ?? `Http${status}`;
   throw error;
 }
 
-/** The object that a text is as JSON; `undefined` if it is none. */
+/** Returns the object that a text contains as JSON, or `undefined`. */
 function objectOf<T>(text: string): T | undefined {
   const value = jsonIn(text);
   return typeof value === 'object' && value !== null ? (value as T) : undefined;

@@ -10,17 +10,17 @@ import { singleLine } from '../text/terminal-text.ts';
 import { awsUrl } from './aws-url.ts';
 import { signPost } from './signing.ts';
 
-/** A client whose region, credentials and endpoint are used. */
+/** A client, for its region, credentials and endpoint. */
 export type AwsClient = Pick<LambdaClient | SFNClient | S3Client, 'config'>;
 
 interface Post {
   headers: Record<string, string>;
   body: string;
-  /** Asking again changes nothing. */
+  /** Whether the request only reads, so that repeating it is safe. */
   isRead: boolean;
 }
 
-/** Whether an operation of this name changes nothing. */
+/** Whether an operation of this name only reads. */
 export const isRead = (operation: string): boolean => /^(?:Describe|Get|List)/.test(operation);
 
 interface Reply {
@@ -28,7 +28,7 @@ interface Reply {
   body: string;
 }
 
-/** A person waits, also for a network that swallows what is sent. */
+/** Time limit of a request, because a person waits, even if the network swallows all packets. */
 const LIMIT_MS = 30_000;
 
 /** Eight seconds on average: `doctor` reads some 30 pages of quotas at once, in an account that others use too. */
@@ -37,7 +37,10 @@ const RETRIES: RetryPolicy = { attempts: 6, baseMs: 500, capMs: 8_000, longestRe
 const THROTTLE_NAMES =
   /(?:Throttling|ThrottlingException|ThrottledException|RequestThrottled|TooManyRequestsException|RequestLimitExceeded)["<]/;
 
-/** The service did nothing. Its error's name ends a JSON string or an XML element. */
+/**
+ * Whether the service refused the request without processing it. The name of a throttling error is at the end of a JSON
+ * string or an XML element.
+ */
 const isThrottled = ({ status, body }: Reply): boolean =>
   status === 429 || (status >= 400 && THROTTLE_NAMES.test(body));
 
@@ -45,8 +48,8 @@ const isThrottled = ({ status, body }: Reply): boolean =>
 const FAILED = [500, 502, 503, 504];
 
 /**
- * Posts until the service does not throttle the request, or has done so too often. What only reads is also asked again after a failure of the
- * service.
+ * Posts the request, and repeats it while the service throttles it, up to a limit. Requests that only read are also
+ * repeated after a failure of the service.
  *
  * @throws Error as `postOnce`
  */

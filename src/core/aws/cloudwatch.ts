@@ -1,4 +1,4 @@
-/** What CloudWatch knows of an endpoint and of a stack. */
+/** Reads metrics and alarms of an endpoint and of a stack from CloudWatch. */
 
 import { callAws } from './aws-json.ts';
 import type { AwsClient } from './aws-post.ts';

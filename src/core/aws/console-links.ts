@@ -1,4 +1,6 @@
-/** Addresses of the AWS console’s pages, by partition and region. Those of MLflow’s pages: src/mlflow/trace-url.ts. */
+/**
+ * Addresses of the AWS console’s pages, by partition and region. Addresses of MLflow’s pages: src/mlflow/trace-url.ts.
+ */
 
 /** Hosts of the console by the beginning of the region, the most special first. */
 const CONSOLES: readonly [region: string, domain: string][] = [

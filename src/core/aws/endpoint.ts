@@ -1,15 +1,15 @@
 /** An endpoint of SageMaker, as its service describes it. */
 
-/** A variant as an endpoint or its configuration has it, with counts and more by AWS's names. */
+/** A variant of an endpoint or its configuration, with further members under AWS's names. */
 export type Variant = { VariantName: string; [member: string]: unknown };
 
 export interface Variants {
   ProductionVariants?: Variant[] | undefined;
-  /** Variants that get a copy of the requests, and whose replies no user sees. */
+  /** Shadow variants: they get a copy of the requests, and users do not see their replies. */
   ShadowProductionVariants?: Variant[] | undefined;
 }
 
-/** As DescribeEndpoint tells it. */
+/** An endpoint as returned by DescribeEndpoint. */
 export interface Endpoint extends Variants {
   EndpointName: string;
   EndpointArn: string;
@@ -18,7 +18,7 @@ export interface Endpoint extends Variants {
   /** Epoch seconds. */
   LastModifiedTime: number;
   FailureReason?: string;
-  /** Absent: nothing is captured. */
+  /** Absent if Data Capture is off. */
   DataCaptureConfig?: {
     EnableCapture: boolean;
     CaptureStatus: 'Started' | 'Stopped';

@@ -8,14 +8,14 @@ import {
 } from '@aws-sdk/client-sfn';
 
 export interface ListedExecutions {
-  /** Of the start, epoch milliseconds; `fromMs` is inclusive, `toMs` exclusive. */
+  /** Start of the range of start times, epoch milliseconds. `fromMs` is inclusive, `toMs` exclusive. */
   fromMs?: number | undefined;
   toMs?: number | undefined;
   status?: ExecutionStatus | undefined;
   limit?: number;
 }
 
-/** The most that Step Functions returns at a time. */
+/** Maximum page size of Step Functions. */
 const PAGE_SIZE = 1_000;
 
 /** Yields the executions of the last 90 days, the newest first. */

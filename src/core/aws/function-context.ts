@@ -1,4 +1,4 @@
-/** What the work of every function of the stack gets. */
+/** The context that every function of the stack passes to its work. */
 import type { LambdaEnvironment } from '../settings/environment.ts';
 import type { Storage } from './storage.ts';
 

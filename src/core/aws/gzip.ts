@@ -1,4 +1,6 @@
-/** Compressed objects as streams: neither side is in memory as a whole, except what `gzipped` returns. */
+/**
+ * Compresses and decompresses objects as streams. Neither side is in memory as a whole, except the result of `gzipped`.
+ */
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
@@ -9,7 +11,10 @@ const LEVEL = 3;
 /** Lines are passed on in pieces of this many characters: each piece costs a round of the event loop. */
 const PIECE_CHARS = 65_536;
 
-/** Yields what gzip contains. @throws PermanentError `NotGzip`, after the bytes before the fault; and what `bytes` throws */
+/**
+ * Yields the decompressed bytes. @throws PermanentError `NotGzip`, after the bytes before the fault; and the errors of
+ * `bytes`
+ */
 export async function* gunzipped(
   bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   where: string,

@@ -17,7 +17,7 @@ const RESUME_RETRY = { attempts: 4, baseMs: 200, capMs: 1_000, longestRetryAfter
 export const unquote = (etag: string | undefined): string => (etag ?? '').replaceAll('"', '');
 
 /**
- * Requests an object, or a range of it, under its `IfMatch`.
+ * Requests an object, or a range of it, with `IfMatch`.
  *
  * @param range bytes, both inclusive
  * @throws PermanentError `CaptureChanged`, `CaptureMissing`, and the errors of `namedStorageError`

@@ -14,9 +14,9 @@ import { jsonIn } from '../values/json-in.ts';
 const WORD = /^[\x21-\x7e]+$/;
 
 /**
- * Returns a secret of one word: the text, or that member of it if the text is a JSON object.
+ * Returns a secret of one word: the text, or its `member` if the text is a JSON object.
  *
- * @throws PermanentError `name`, without the text, if it has none. `what` is its message
+ * @throws PermanentError `name` with the message `what`, without the text, if there is no such word
  */
 export function secretOf(
   text: string,
@@ -43,8 +43,8 @@ interface SecretErrors {
  * @param client default: a client with the credentials and region of the environment
  * @param names the error names: `unreadable` if the secret is missing or access is denied, `unavailable` if Secrets
  *   Manager fails temporarily
- * @param what the secret, as error messages call it
- * @param which version or stage. Default: the present version
+ * @param what the secret's name in error messages
+ * @param which version or stage. Default: the current version
  */
 export async function loadSecret(
   client: SecretsManagerClient | undefined,

@@ -1,4 +1,4 @@
-/** Signs requests to AWS services whose clients are not at hand. */
+/** Signs requests to AWS services without using their clients. */
 import { Hash } from '@smithy/core/serde';
 import { SignatureV4 } from '@smithy/signature-v4';
 

@@ -15,12 +15,15 @@ export const isMissing = (error: unknown): boolean =>
   (MISSING_NAMES.has(error.name) || httpStatusOf(error) === 404) &&
   error.name !== 'NoSuchBucket';
 
-/** S3 reports a connection that was idle for 20 s, such as that of a client short of CPU, with this name and status 400. */
+/**
+ * S3 reports a connection that was idle for 20 s with this name and status 400, for example if the client is short of
+ * CPU.
+ */
 const IDLE_CONNECTION = 'RequestTimeout';
 
 const EXPIRED_NAMES = new Set(['ExpiredToken', 'ExpiredTokenException', 'TokenRefreshRequired', 'RequestExpired']);
 
-/** The error for a reply that did not come from S3, such as a gateway’s page with status 200. */
+/** Creates the error for a reply that did not come from S3, such as a gateway’s page with status 200. */
 export const notS3 = (got: string, where: string): RetryableError =>
   new RetryableError('StorageUnavailable', 'The reply is not from S3', { got, where });
 
@@ -40,7 +43,7 @@ export function* parsedLines<T>(text: Buffer, where: string): Generator<T> {
   }
 }
 
-/** Whether S3 says SlowDown. The reply to HEAD has no body, so its error has no name. */
+/** Whether S3 throttles the request (SlowDown). The reply to HEAD has no body, so its error has no name. */
 export const isThrottled = (error: unknown): boolean => httpStatusOf(error) === 503;
 
 /** Converts a failure of S3 to one of the pipeline’s errors. Transient failures become retryable. */

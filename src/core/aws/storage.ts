@@ -22,7 +22,7 @@ const S3_ATTEMPTS = 6;
 export function createS3Client(config: S3ClientConfig = {}): S3Client {
   const emulated = process.env.AWS_ENDPOINT_URL ?? process.env.AWS_ENDPOINT_URL_S3;
   const client = new S3Client({ maxAttempts: S3_ATTEMPTS, forcePathStyle: emulated !== undefined, ...config });
-  // Inside of the SDK's retries: most of what S3 throttles succeeds at the next attempt.
+  // Count inside the SDK's retries: most throttled requests succeed at the next attempt.
   client.middlewareStack.add(
     (next) => async (args) => {
       try {
@@ -61,7 +61,7 @@ export class Storage {
     this.s3 = s3;
   }
 
-  /** Returns the facts of the object, or of the given version of it; `undefined` if it does not exist. */
+  /** Returns the facts of the object, or of the given version. Returns `undefined` if it does not exist. */
   async head(bucket: string, key: string, version?: string): Promise<ObjectFacts | undefined> {
     const where = `s3://${bucket}/${key}`;
     try {
@@ -143,7 +143,7 @@ export class Storage {
     return this.putBytes(bucket, key, { body, type });
   }
 
-  /** The same for any content. */
+  /** Writes an object with any content. */
   async putBytes(bucket: string, key: string, content: Content): Promise<void> {
     await this.#put(bucket, key, content).catch((error: unknown) => {
       throw namedStorageError(error, `s3://${bucket}/${key}`);
@@ -175,7 +175,7 @@ export class Storage {
     return this.putIf(bucket, key, { body: JSON.stringify(value), type: 'application/json' }, replaces);
   }
 
-  /** The same for any content. */
+  /** Like `putJsonIf`, for any content. */
   async putIf(bucket: string, key: string, content: Content, replaces?: string): Promise<string | undefined> {
     try {
       const condition = replaces === undefined ? { IfNoneMatch: '*' } : { IfMatch: `"${replaces}"` };
@@ -241,7 +241,7 @@ export class Storage {
           lastModifiedMs: entry.LastModified?.getTime() ?? 0,
         }),
       );
-      // A page of another server, such as a gateway, must not be taken for an empty listing.
+      // A page of another server, such as a gateway, must not look like an empty listing.
       if (reply.IsTruncated === undefined) throw notS3('no listing', `s3://${bucket}/${prefix}`);
       return { objects, more: reply.IsTruncated && objects.length > 0, token: reply.NextContinuationToken };
     } catch (error) {

@@ -7,10 +7,11 @@ const ATTEMPTS = 25;
 const LONGEST_WAIT_MS = 400;
 
 /**
- * Repeats a change until it is written, or need not be.
+ * Repeats a change until it is written or not needed.
  *
- * @param change reads the object, and writes it on condition that nobody has in between; `undefined`: somebody has
- * @throws RetryableError `StorageUnavailable` if others write it all the time; what `change` throws
+ * @param change reads the object, and writes it on condition that it has not changed in between; returns `undefined` if
+ *   it has
+ * @throws RetryableError `StorageUnavailable` if others keep changing the object; the errors of `change`
  */
 export async function untilWritten<T>(where: string, change: () => Promise<{ result: T } | undefined>): Promise<T> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {

@@ -23,7 +23,7 @@ export interface ObjectPlace {
   key: string;
 }
 
-/** One state of an object. Its ETag has no quotes. */
+/** A version of an object. Its ETag has no quotes. */
 export interface ObjectVersion extends ObjectPlace {
   versionId?: string | undefined;
   etag: string;

@@ -1,24 +1,24 @@
-/** Ground truth: predictions, labels, the two joined, and what the functions tell each other about them. */
+/** Ground truth: predictions, labels, rows that join both, and the messages between the functions about them. */
 import * as z from 'zod';
 import type { ScorerValues } from '../values/scorer-values.ts';
 import { type Execution, instant, type ObjectPlace } from './execution.ts';
 
-/** What the model answered to one inference, as far as a label can be compared with it. At least one field is set. */
+/** The model's answer to one inference, in the form that can be compared with a label. At least one field is set. */
 export interface Prediction {
   /** A class, or a number: a value or the probability of the positive class. */
   value?: string | number | boolean | undefined;
   /** Probabilities or scores, one per class. */
   scores?: readonly number[] | undefined;
   /**
-   * The classes of `scores`, where the reply names them. Otherwise the settings do, else they are `0`, `1`, … A single score has a
-   * class: that of the label beside it, else the positive one.
+   * The classes of `scores`, if the reply names them. Otherwise the settings name them, else they are `0`, `1`, … A
+   * single score belongs to the class of the label next to it, else to the positive class.
    */
   classes?: readonly string[] | undefined;
   /** Hashes of a text reply, 8 bytes each as base64url: of its exact text, and of its normalized one. */
   text?: [exact: string, normalized: string] | undefined;
 }
 
-/** One prediction. */
+/** One row of predictions. */
 export interface PredictionRow {
   /** The id that labels name: inference id, else event id; with `_{index}` if the call carried several inferences. */
   id: string;
@@ -27,10 +27,10 @@ export interface PredictionRow {
   /** Time of the inference, epoch seconds. */
   second: number;
   traceId: string;
-  /** Position within the call, from 0. Absent if the call carried one inference: the label is about the trace. */
+  /** Position within the call, from 0. Absent if the call carried one inference: the label is then about the trace. */
   row?: number | undefined;
   prediction: Prediction;
-  /** The values of the columns that the settings name (`groups`), in their order; `null` where the row has none. */
+  /** The values of the columns that the settings name (`groups`), in that order; `null` if the row lacks the column. */
   groups?: readonly (string | null)[] | undefined;
   /** The version of the key of its pseudonyms and hashes, if its capture was masked. */
   key?: string | undefined;
@@ -40,26 +40,26 @@ export interface PredictionRow {
 
 export type LabelValue = string | number | boolean;
 
-/** A label of a file, as it is kept until its prediction is found. */
+/** A label from a file, as it is stored until its prediction is found. */
 export interface Label {
   id: string;
   value: LabelValue;
-  /** It is about this endpoint only. */
+  /** Restricts the label to this endpoint. */
   endpoint?: string;
-  /** It is a person's label for this scorer's question, and not the true answer. */
+  /** Set if the label is a person's answer to this scorer's question instead of the true answer. */
   scorer?: string;
   /** The labeller's name; only of labels for scorers. */
   by?: string;
   /** Line of the file, from 1. */
   line: number;
   /**
-   * Of two labels of an id, the one with the later time counts, then the one in the later line. Epoch milliseconds: when its file
-   * was written.
+   * Time at which the label's file was written, epoch milliseconds. Of two labels with the same id, the later time
+   * counts, then the later line.
    */
   timeMs: number;
-  /** The version of the key under which it is masked, empty for none; absent if nothing of it is. */
+  /** Version of the key with which the label is masked, empty without a key. Absent if no part of it is masked. */
   key?: string;
-  /** Of a masked label, the hashes of its text. */
+  /** Hashes of the text of a masked label. */
   text?: Prediction['text'];
 }
 
@@ -70,9 +70,12 @@ export interface LabeledRow extends PredictionRow, Pick<Label, 'timeMs' | 'line'
   labelText?: Prediction['text'];
   /** The value that was replaced last. */
   was?: LabelValue;
-  /** MLflow has the label (`true`), or the one that it replaced (`false`). Absent: neither, so it cannot have been deleted there. */
+  /**
+   * Whether MLflow has the label (`true`), or the label that it replaced (`false`). Absent if MLflow has neither, so
+   * that neither can have been deleted there.
+   */
   noted?: boolean;
-  /** Why MLflow does not have the label, and will not. Absent from a label that replaces this one. */
+  /** Reason why MLflow does not have the label and never will. Absent from a label that replaces this one. */
   notNoted?: string;
 }
 
@@ -82,7 +85,7 @@ export interface LabeledRow extends PredictionRow, Pick<Label, 'timeMs' | 'line'
 export interface LabelCounts {
   /** Non-blank lines, without a header. */
   lines: number;
-  /** Labels that were joined to a prediction that had none. */
+  /** Number of labels that were joined to a prediction without a label. */
   joined: number;
   /** The prediction had the same label already. */
   repeated: number;
@@ -90,11 +93,11 @@ export interface LabelCounts {
   replaced: number;
   /** The prediction has a later label with another value. */
   outdated: number;
-  /** No prediction with the id is known yet. */
+  /** Number of labels whose id matches no known prediction yet. */
   waiting: number;
   /** No prediction came within the days that ids are kept. */
   unknown: number;
-  /** The id is that of predictions of two endpoints, and the label names none. */
+  /** Number of labels without an endpoint whose id belongs to predictions of two endpoints. */
   ambiguous: number;
   /** Lines that are no label; see `faults`. */
   invalid: number;
@@ -121,15 +124,18 @@ export interface LabelFileReport {
   faults: LabelFault[];
   /** The first labels that replaced another, by line. `from` is cut if it is a long text; the row has the whole (`was`). */
   replacedLabels: { line: number; id: string; from: LabelValue; to: LabelValue }[];
-  /** The counts by segment of the file (see `truthKeys.waiting`), whose sum `counts` is, with `invalid`. */
+  /**
+   * The counts for each segment of the file (see `truthKeys.waiting`). Together with `invalid`, they add up to
+   * `counts`.
+   */
   parts: LabelCounts[];
-  /** Why nothing of the file could be used, for example a CSV without an id column. */
+  /** Reason why no part of the file could be used, for example a CSV without an id column. */
   error?: { name: string; message: string };
 }
 
 /**
- * The input of the state machine: a label file, all label files under a prefix, a list that the starter writes, or `{}`, which
- * joins the labels that wait to predictions that came since. The event of a label file is one as well.
+ * The input of the state machine: a label file, all label files under a prefix, a list from the starter, or `{}`, which
+ * joins waiting labels to new predictions. The event of a label file is a valid input too.
  */
 export const truthInputSchema = z.union([
   z.strictObject({ files: z.strictObject({ key: z.string().min(1) }) }),
@@ -143,16 +149,19 @@ export const truthInputSchema = z.union([
 ]);
 export type TruthInput = z.infer<typeof truthInputSchema>;
 
-/** A scorer whose question labels may answer. */
+/** A scorer whose question people can answer with labels. */
 export interface LabelScorer {
   name: string;
   /** Absent: any value. */
   values?: ScorerValues;
 }
 
-/** One invocation does what it has the time for; the state machine invokes again with the state that it returns, while `more`. */
+/**
+ * The request of one invocation, which works until its time is over. While `more` is set, the state machine invokes
+ * again with the returned state.
+ */
 export interface TruthRequest {
-  /** Of the state machine, which may be older than the function. */
+  /** The contract of the state machine, which may be older than the function. */
   contract: number;
   input: unknown;
   run: Execution;
@@ -168,9 +177,9 @@ export interface TruthState {
    * which may take hours; `sum`: the summary of the run.
    */
   step: (typeof TRUTH_STEPS)[number];
-  /** How far the step is; opaque to the state machine. */
+  /** Progress of the step; opaque to the state machine. */
   cursor: string | null;
-  /** How many invocations have done something. What each did is in an object of its own, which its retry writes again. */
+  /** Number of invocations that did any work. The result of each is in its own object, which a retry overwrites. */
   part: number;
 }
 
@@ -179,7 +188,7 @@ export const TRUTH_BEGINS: TruthState = { step: 'read', cursor: null, part: 0 };
 
 export interface TruthResult {
   more: boolean;
-  /** For how long the state machine waits before the next invocation. */
+  /** Seconds that the state machine waits before the next invocation. */
   waitSeconds: number;
   state: TruthState;
   /** The place of the `TruthRunSummary`, once `more` is false. */
@@ -193,9 +202,9 @@ export interface TruthRunSummary {
   counts: LabelCounts;
   /** Keys of the reports of the label files (`LabelFileReport`) that the run read. */
   files: string[];
-  /** Labels that were written to MLflow, and those whose trace is gone or that MLflow refused. */
+  /** Number of labels that were written to MLflow, and of labels whose trace is gone or that MLflow refused. */
   noted: number;
   notNoted: Record<string, number>;
-  /** Another run was writing labels to MLflow, and writes those of this run as well. */
+  /** The run that was writing labels to MLflow at the same time, and that also writes the labels of this run. */
   notedBy?: string;
 }

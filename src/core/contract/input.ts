@@ -5,7 +5,7 @@ import { instant } from './execution.ts';
 const switches = z.object({
   /** `false`: only log the traces. Default `true`. */
   evaluate: z.boolean(),
-  /** `true`: judge again what already has a verdict, and override the older verdict. Default `false`. */
+  /** `true`: judge again traces that already have a verdict, and override the older verdict. Default `false`. */
   reevaluate: z.boolean(),
   /** Share of the traces that is judged, 0 to 1. Default: the stack's `EVALUATION_SAMPLE_RATE`. */
   sampleRate: z.number().min(0).max(1),
@@ -15,7 +15,7 @@ const switches = z.object({
   judge: z.enum(['converse', 'batch']),
 });
 
-/** The most that this run may spend on the judge, in US dollars, within the daily budget. Default: no separate limit. */
+/** Maximum that this run may spend on the judge, in US dollars, within the daily budget. Default: no separate limit. */
 const budgetUsd = z.number().positive().optional();
 
 /** Options that every kind of execution input accepts. */
@@ -93,7 +93,7 @@ export const runOptionsSchema = switches.extend({
   window: z.object({ fromMs: z.number().optional(), toMs: z.number().optional() }).optional(),
   /** The version of the key of the run's pseudonyms, which its retries keep. */
   redactKey: z.string().optional(),
-  /** In a retry: the runs that it continues, the first one first. What they have judged is not judged again. */
+  /** In a retry: the runs that it continues, the first run first. Their verdicts are kept. */
   continues: z.array(z.string()).optional(),
   /** The lines are the exchanges of this replay. They count in no rate, objective, metric, or prediction. */
   replay: replayOfRun.optional(),

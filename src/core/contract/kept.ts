@@ -1,4 +1,7 @@
-/** How long the objects of the work bucket are kept, in days, and a line that tells users of it. docs/your-data.md has all places. */
+/**
+ * How long the objects of the work bucket are kept, in days, and a sentence about it for users. docs/your-data.md lists
+ * all locations.
+ */
 
 import type { LambdaEnvironment } from '../settings/environment.ts';
 import { redactRules } from '../settings/redact-setting.ts';
@@ -18,7 +21,7 @@ export const KEPT_DAYS = {
   people: 90,
   /** Receipts of forwarded files: without one, a file would be forwarded again. */
   forwards: 400,
-  /** Results of queries: whoever asks copies what is worth more. */
+  /** Results of queries. Users copy results that they want to keep. */
   athena: 7,
   /** Registrations of replays: as long as captures of that time can be processed again. */
   marks: 400,

@@ -1,4 +1,4 @@
-/** The names of the CloudWatch metrics and of their dimensions. */
+/** Names of the CloudWatch metrics and of their dimensions. */
 
 /** The namespace and the only dimension of the metrics that SummarizeRun publishes to CloudWatch. */
 export const RESOURCE_METRICS = {
@@ -7,8 +7,8 @@ export const RESOURCE_METRICS = {
 } as const;
 
 /**
- * The metrics. A run publishes each once, at its end; `JudgeUsd` is missing if the judge's price is unknown, and
- * `JudgeCacheMissed` if too few calls asked for their prefix to be cached to tell.
+ * The metrics of a run. A run publishes each metric once, at its end. `JudgeUsd` is missing if the judge's price is
+ * unknown, and `JudgeCacheMissed` if too few calls asked for caching.
  */
 export const RUN_METRICS = [
   'TracedLines',
@@ -32,8 +32,8 @@ export type RunMetric = (typeof RUN_METRICS)[number];
 export type LabelMetric = 'LabelsRead' | 'LabelsJoined' | 'LabelsInvalid';
 
 /**
- * The metrics of throttling, by the service that throttles, and the seconds for which chunks are sent away, whatever they wait for. A
- * function publishes each when it ends, if there was any.
+ * The metrics of throttling, by throttling service, and the seconds by which chunks are postponed for any reason. A
+ * function publishes the nonzero metrics when it ends.
  */
 export const THROTTLE_METRICS = {
   judge: 'JudgeThrottles',
@@ -45,8 +45,9 @@ export const THROTTLE_METRICS = {
 export type ThrottleMetric = (typeof THROTTLE_METRICS)[keyof typeof THROTTLE_METRICS];
 
 /**
- * The metrics of forwarding: files and inferences that Arthur took, inferences of those files that it did not take, files of which it
- * took nothing or counted fewer inferences than lines, and attempts at files that have waited for long.
+ * The metrics of forwarding: files and inferences that Arthur accepted, inferences of these files that it did not
+ * accept, files of which it accepted none or counted fewer inferences than lines, and attempts at files that have
+ * waited for long.
  */
 export type ForwardMetric =
   | 'ForwardedFiles'

@@ -3,8 +3,8 @@ import parameters from './output-parameters.json' with { type: 'json' };
 import names from './resource-names.json' with { type: 'json' };
 
 /**
- * The names of a stack's deployed resources: those of `resource-names.json`, and the prefix. The names of replays are without
- * `data-capture`: with a long prefix they would exceed the limit of AWS.
+ * Returns the names of a stack's deployed resources: the names in `resource-names.json` with the prefix. Names of
+ * replays lack `data-capture`, because a long prefix would exceed AWS's limit.
  */
 export const resourceNames = (prefix: string) =>
   Object.fromEntries(Object.entries(names).map(([resource, name]) => [resource, `${name}-${prefix}`])) as typeof names;
@@ -19,17 +19,17 @@ export const EVENT_RUN_PREFIX = 'files-';
 export const sqlDatabaseName = (prefix: string): string =>
   `inference_monitor_${prefix.toLowerCase().replaceAll('-', '_')}`;
 
-/** The path of a stack's SSM parameters, and without a prefix that of all stacks. */
+/** Returns the path of a stack's SSM parameters, or of all stacks' parameters without a prefix. */
 export const outputPath = (prefix?: string): string =>
   `/sagemaker-inference-monitor/${prefix === undefined ? '' : `${prefix}/`}`;
 
-/** The names of a stack's SSM parameters below its path: what commands and other stacks need to know of it. */
+/** Names of a stack's SSM parameters below its path: the facts that commands and other stacks need. */
 export const OUTPUT_PARAMETERS = parameters;
 export type StackOutputs = Record<keyof typeof OUTPUT_PARAMETERS, string>;
 
 /** The attributes that the definition of the budget's DynamoDB table names. */
 export const budgetTable = {
-  /** String: `day#2026-11-20` or `run#<execution name>`, and what begins so (src/judge/budget); or of the gate (src/gate). */
+  /** String such as `day#2026-11-20` or `run#<execution name>`; each limit in src/limits has its own form. */
   partitionKey: 'scope',
   /** Time to live, epoch seconds. */
   ttlAttribute: 'ttl',

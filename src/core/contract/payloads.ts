@@ -34,15 +34,17 @@ const manifestLineSchema = z.object({
   experimentId: z.string().min(1),
   /** Non-blank lines in all ranges. */
   lines: z.number().int().min(0),
-  /** In a retry: an earlier run wrote every trace of the chunk. A person has deleted those that are missing. */
+  /**
+   * Set in a retry if an earlier run wrote every trace of the chunk. A person has deleted those that are missing now.
+   */
   traced: z.literal(true).optional(),
-  /** In this order, of one or more files. */
+  /** Ranges of one or more files, in this order. */
   ranges: z.array(captureRangeSchema),
   /** Key in the work bucket of the ranges, if they are too long for a line; `ranges` is empty then. */
   rangesIn: z.string().optional(),
 });
 
-/** One line of the manifest: a chunk, which one child of the Map processes. It may span files. */
+/** One line of the manifest: a chunk, which one child of the Map processes. It may span several files. */
 export type ManifestLine = z.infer<typeof manifestLineSchema>;
 
 /** The request to PlanCaptures, for the first part of the planning and for each further part. */
@@ -51,17 +53,17 @@ export interface PlanRequest {
   run: Execution;
   /** Number of this part, from 0. */
   part: number;
-  /** How often planning it was retried. */
+  /** Number of retries of planning the part. */
   attempt?: number;
   /** First chunk ordinal of this part. */
   nextChunk: number;
-  /** Where the previous part stopped; `null` or empty for the first part. Opaque to the state machine. */
+  /** Position at which the previous part stopped; `null` or empty for the first part. Opaque to the state machine. */
   cursor: string | null;
 }
 
 /** The result of PlanCaptures. `outcome` decides the next state. */
 export interface PlanResult {
-  /** `planned`: run the Map over the manifest; `empty`: nothing to run in this part; `duplicate`, `dryRun`: summarize. */
+  /** `planned`: run the Map over the manifest; `empty`: this part has no work; `duplicate`, `dryRun`: summarize. */
   outcome: 'planned' | 'empty' | 'duplicate' | 'dryRun';
   part: number;
   nextPart: number;
@@ -71,7 +73,7 @@ export interface PlanResult {
   /** The only chunk of the run, which then needs no Map. */
   chunk?: ManifestLine | undefined;
   options: RunOptions;
-  /** More parts follow. */
+  /** Whether more parts follow. */
   more: boolean;
   cursor: string | null;
 }
@@ -81,18 +83,21 @@ export const chunkRequestSchema = z.object({
   run: z.string().min(1),
   chunk: manifestLineSchema,
   options: runOptionsSchema,
-  /** Step Functions' retry count of this state, from 0; and what `progress` has counted before, once the request is read. */
+  /**
+   * Step Functions' retry count of this state, from 0. After the request is read, it includes the earlier attempts in
+   * `progress`.
+   */
   attempt: z.number().int().min(0),
   /** With batch inference, evaluation has two phases: the first writes the requests, the second reads the answers. */
   phase: z.enum(['prepare', 'apply']).optional(),
-  /** What the state machine knows of the attempts before. Each invocation returns it for the next one. */
+  /** The state machine's knowledge of earlier attempts. Each invocation returns it for the next invocation. */
   progress: z
     .object({
-      /** How often the function was killed on the chunk. The state machine counts. */
+      /** How often the function was killed while it processed the chunk. The state machine counts. */
       kills: z.number().int().min(0),
       /** Attempts before the last wait, after which Step Functions restarts its count of retries. */
       attempts: z.number().int().min(0).optional(),
-      /** For how long the state machine waits before the next invocation. */
+      /** Seconds that the state machine waits before the next invocation. */
       waitSeconds: z.number().min(0).optional(),
     })
     .optional(),
@@ -125,7 +130,7 @@ export interface SummarizeRequest {
 
 /** The result of SummarizeRun. The state machine fails with `error` and `cause` if `ok` is false. */
 export interface SummarizeResult {
-  /** One invocation did not have the time for all chunks: call it again with `part`. */
+  /** Set if one invocation did not have the time for all chunks. Call it again with `part`. */
   more: boolean;
   part: number;
   ok: boolean;

@@ -1,6 +1,6 @@
 /**
- * The quality of an endpoint as far as it is known: counts by the hour of the inference and by variant, as all runs know it together. In a
- * receipt they are what the run did itself: captures whose trace it wrote, and verdicts that it gave. Every number may be absent instead
+ * The quality of an endpoint, as known from all runs: counts by variant and by the hour of the inference. In a receipt,
+ * the counts are the run's own: captures whose trace it wrote, and its own verdicts. Every number may be absent instead
  * of 0.
  */
 
@@ -8,10 +8,10 @@ import type { LogBins } from '../statistics/log-bins.ts';
 import type { Badness } from '../values/severity.ts';
 import type { PredictionRow } from './ground-truth.ts';
 
-/** By hour (UTC, such as `2026-11-20T10`), then by variant. */
+/** Counts by hour (UTC, such as `2026-11-20T10`), then by variant. */
 export type QualityCounts = Record<string, Record<string, QualityCell>>;
 
-/** One hour of one variant. */
+/** The counts of one hour of one variant. */
 export interface QualityCell {
   /** Captures whose trace the run wrote. */
   captures?: number;
@@ -26,29 +26,32 @@ export interface QualityCell {
   failedCalls?: Record<string, number>;
   /** The part of `captures` that the capture client wrote. The others are of Data Capture. */
   byClient?: { streams?: number; calls?: number };
-  /** Unstreamed calls of each source, a few, by digests of their inference id and of their content. */
+  /** A few unstreamed calls of each source, by digests of their inference id and of their content. */
   digests?: { client?: Record<string, number>; dataCapture?: Record<string, number> };
   /** Lines in quarantine by the reason's name. */
   quarantined?: Record<string, number>;
-  /** Items that were masked, by kind, field or pattern; `not masked`: captures whose content was left out instead. */
+  /** Masked items by kind, field or pattern. `not masked`: captures whose content was left out instead. */
   masked?: Record<string, number>;
-  /** Replies that were captured in full, by what they are made of: words, or JSON of unknown form; and how many of them say nothing. */
+  /** Replies that were captured in full, by form (words, or JSON of unknown form), and how many of them are empty. */
   replies?: { words?: { all?: number; empty?: number }; values?: { all?: number; empty?: number } };
   /** Captures to which no scorer that can fail applies, drawn or not. */
   unmeasured?: number;
   /** Tokens of the endpoint, as it reported them. */
   inputTokens?: number;
   outputTokens?: number;
-  /** What the rows of tabular captures were predicted to be: numbers, or classes. */
+  /** Predictions in the rows of tabular captures: numbers, or classes. */
   predictions?: { numbers?: NumberCounts; classes?: Record<string, number> };
-  /** US dollars of the judge, as they are apportioned to the verdicts, also to those that failed. Those of unknown price are left out. */
+  /**
+   * The judge's cost in US dollars, apportioned to the verdicts, including failed verdicts. Excludes verdicts of
+   * unknown price.
+   */
   judgeUsd?: number;
   /** Captures without a verdict, by scorer, then by reason. */
   notJudged?: Record<string, Record<string, number>>;
-  /** By scorer, then by stratum; see `stratumOf`. Code scorers run on everything and have the stratum `all`. */
+  /** Counts by scorer, then by stratum; see `stratumOf`. Code scorers run on everything and have the stratum `all`. */
   scorers?: Record<string, Record<string, SampleCounts>>;
   /**
-   * What recent captures showed about the objectives, which the counts of a day do not have: by measure, then by the second of
+   * Recent observations of the objectives that the counts of a day do not contain: by measure, then by the second of
    * the inference (epoch).
    */
   seconds?: Record<string, Record<string, { cases?: number; failed?: number }>>;
@@ -65,41 +68,41 @@ export interface SampleCounts {
   /** Verdicts that are numbers. */
   numbers?: NumberCounts;
   /**
-   * Verdicts that are numbers by measure of an objective, such as `response_words under 800`, which bins would tell only nearly. Of other
-   * measures, `values` tells how many pass.
+   * Numeric verdicts by measure of an objective, such as `response_words under 800`, for which bins would only be
+   * approximate. For other measures, `values` shows how many pass.
    */
   measures?: Record<string, { cases?: number; passed?: number }>;
 }
 
 /** Numbers of any kind. */
 export interface NumberCounts {
-  /** How many there are, by bin; see src/core/statistics/log-bins.ts. */
+  /** Counts by bin; see src/core/statistics/log-bins.ts. */
   bins?: LogBins;
   /** Exactly, for their mean and its interval. */
   sum?: number;
   squares?: number;
 }
 
-/** By measure: the captures that failed and that a person should look at first, a few. */
+/** For each measure, a few failed captures that a person should look at first. */
 export type QualityFailures = Record<string, ObservedFailure[]>;
 
-/** What the captures of a run showed about the objectives; see src/quality/observations.ts. */
+/** Observations of the objectives in the captures of a run; see src/quality/observations.ts. */
 export interface QualityObservations {
-  /** By measure, then by variant: captures by the second of their inference. */
+  /** Captures by measure, by variant, and by the second of their inference. */
   series: Record<string, Record<string, ObservedSecond[]>>;
   failures: QualityFailures;
 }
 
-/** Epoch seconds, captures, and how many of them failed. */
+/** Epoch seconds, number of captures, and number of failures among them. */
 export type ObservedSecond = [second: number, cases: number, failed: number];
 
-/** With how bad the reply is by all scorers that it fails. */
+/** A failed capture, with the severity over all scorers that its reply fails. */
 export interface ObservedFailure extends Badness, Pick<PredictionRow, 'traceId' | 'second' | 'variant'> {
-  /** How many objectives' measures the capture failed. */
+  /** Number of objectives whose measure the capture failed. */
   failing: number;
   /** A digest of request and reply, if the run has built the trace. */
   exchange?: string;
-  /** How many captures with this digest failed, as far as they were kept; absent instead of 1. */
+  /** Number of failed captures with this digest that were kept. Absent instead of 1. */
   count?: number;
   /** The rationale, cut; only with `ALARM_QUOTES`. */
   said?: string;

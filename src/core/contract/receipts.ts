@@ -13,7 +13,7 @@ export interface NamedError {
 interface AttemptFacts {
   run: string;
   chunk: number;
-  /** How often the function had been killed on the chunk. Absent instead of 0. */
+  /** How often the function had been killed while it processed the chunk. Absent instead of 0. */
   kills?: number;
   attempt: number;
   requestId: string;
@@ -21,13 +21,15 @@ interface AttemptFacts {
   endedAt: string;
   ok: boolean;
   error?: NamedError;
-  /** What the run has done with the captures of the chunk in all attempts so far, as this attempt found it. */
+  /** Counts of the run's work on the captures of the chunk in all attempts so far, as seen by this attempt. */
   quality?: QualityCounts;
-  /** Those of the captures that failed an objective, a few. */
+  /** A few of the captures that failed an objective. */
   failures?: QualityFailures;
 }
 
-/** A range whose file was deleted, overwritten or archived after it was planned. Its lines are lost, those of others are not. */
+/**
+ * A range whose file was deleted, overwritten or archived after it was planned. Only the lines of this range are lost.
+ */
 export interface UnreadRange {
   /** Ordinal of the range in the chunk, from 0. */
   range: number;
@@ -36,11 +38,11 @@ export interface UnreadRange {
   error: NamedError;
 }
 
-/** What one attempt of LogTraces at a chunk counts. */
+/** The counts of one attempt of LogTraces at a chunk. */
 export const NO_LOG_COUNTS = {
   /** Non-blank lines read. Always `traced + quarantined + outsideWindow`. */
   lines: 0,
-  /** Lines whose trace is in MLflow: `written + alreadyThere + duplicateLine`. */
+  /** Lines with a trace in MLflow: `written + alreadyThere + duplicateLine`. */
   traced: 0,
   written: 0,
   alreadyThere: 0,
@@ -59,13 +61,13 @@ export interface LogReceipt extends AttemptFacts {
   counts: LogCounts;
   /** Quarantined lines by the reason's name. */
   quarantineReasons: Record<string, number>;
-  /** Captures whose trace could not be built, or that MLflow refused. Absent instead of 0. */
+  /** Captures whose trace could not be built, or was refused by MLflow. Absent instead of 0. */
   refused?: number;
   /** Ranges of a chunk with several that could not be read, although the attempt succeeded with the others. */
   unread?: UnreadRange[];
 }
 
-/** The terms of the second equation: new verdicts, and the reasons why a scorer gave a trace none. */
+/** The terms of the second equation: new verdicts, and the reasons for traces without a verdict of a scorer. */
 export const VERDICT_TERMS = [
   'newVerdicts',
   'alreadyThere',
@@ -101,7 +103,7 @@ export interface EvaluateReceipt extends AttemptFacts {
   /** Distinct traces with a verdict after this attempt, new or existing. */
   evaluatedTraces: number;
   counts: VerdictCounts;
-  /** What captures are asked about beyond that, such as times, scorers × captures. Absent instead of 0. */
+  /** Further questions about captures, such as times, in scorers × captures. Absent instead of 0. */
   beyond?: number;
   /** Part of `counts.failed` that is recorded in MLflow as error assessments. */
   failedRecorded: number;
@@ -114,7 +116,10 @@ export interface EvaluateReceipt extends AttemptFacts {
   verdicts: Record<string, Record<string, number>>;
   /** Spend of this attempt. */
   spend: JudgeSpend;
-  /** What each other attempt at the chunk has paid, by its request id, as far as answers are kept: also one that left no receipt. */
+  /**
+   * Payments by each other attempt at the chunk, by request id, if answers are kept. Includes attempts without a
+   * receipt.
+   */
   paidByOthers?: Record<string, JudgeSpend>;
   /** The outcomes of the lines. It may have succeeded although the judge failed. */
   log: LogReceipt;
@@ -153,15 +158,15 @@ export interface PlanReceipt extends Pick<PlanResult, 'part' | 'outcome' | 'opti
   manifest?: string;
   /** The only chunk of the run. */
   chunk?: ManifestLine;
-  /** Of the first chunk. */
+  /** Experiment of the first chunk. */
   experimentId?: string;
   input: unknown;
   estimate?: CostEstimate;
   /** Notices for a person that do not stop the run, for example that the judge's model will be retired soon. */
   warnings?: string[];
-  /** One of the warnings is about the end of the judge's model. */
+  /** Set if one of the warnings announces the end of the judge's model. */
   judgeModelEnding?: true;
-  /** Why the judge can give no verdict: the run writes traces only, and fails if verdicts are missing. */
+  /** Reason why the judge cannot give verdicts. The run then only writes traces, and fails if verdicts are missing. */
   judgeError?: NamedError;
   failedFiles?: FailedFile[];
 }
@@ -172,9 +177,9 @@ export interface CostEstimate extends Pick<JudgeSpend, 'inputTokens' | 'outputTo
   judgedCaptures: number;
   judgeCalls: number;
   model: string;
-  /** The least and the most that it may cost, while too few answers of the judge are known. */
+  /** Minimum and maximum cost. Set while too few answers of the judge are known. */
   usdRange?: [number, number];
-  /** How the figures were derived, in one sentence. */
+  /** Explains in one sentence how the figures were derived. */
   basis: string;
 }
 
@@ -191,11 +196,11 @@ export interface BatchReport {
   }[];
   /** Requests that were made by Converse instead, and why. */
   converse: { group: number; records: number; reason: string }[];
-  /** When the jobs were first started; ISO 8601. */
+  /** Time at which the jobs were first started; ISO 8601. */
   startedAt?: string;
 }
 
-/** One line of a quarantine object: a capture line that cannot become a trace, its place and the reason. */
+/** One line of a quarantine object: a capture line that cannot become a trace, its location and the reason. */
 export interface QuarantineEntry extends ObjectVersion {
   line: number;
   start: number;

@@ -24,12 +24,12 @@ const targetSchema = z.union([
   }),
   z.strictObject({
     url: z.url({ protocol: /^https?$/ }),
-    /** A secret whose value is a JSON object of header names and values. The settings must name it. */
+    /** A secret whose value is a JSON object of header names and values. It must be named in the settings. */
     headersSecretArn: z.string().min(1).optional(),
   }),
 ]);
 
-/** What an option's value has to be, for its error. */
+/** Description of a valid value, for error messages. */
 const PERCENT = 'percent, 0 to 100';
 const OFFSET = 'milliseconds, 0 or more';
 const DELAY = 'seconds, 0 to 2147483';
@@ -50,9 +50,9 @@ const optionFields = {
   fixedScheduleAutoOffset: z.boolean().default(false),
   speedup: z.number().positive('a number above 0').default(1),
   spreadSameSecond: z.enum(['none', 'even', 'poisson']).default('none'),
-  /** Without a schedule: constant number of requests in flight. */
+  /** Without a schedule: the constant number of requests in flight. */
   concurrency: positive.optional(),
-  /** Without a schedule: requests per second. */
+  /** Without a schedule: the number of requests per second. */
   requestRate: z.number().positive('requests per second, above 0').optional(),
   /** Most requests in flight. */
   maxConcurrency: positive.optional(),
@@ -78,7 +78,7 @@ const optionFields = {
 
 export const replayOptionsSchema = z.object(optionFields);
 
-/** With all defaults filled in. */
+/** The options, with all defaults filled in. */
 export type ReplayOptions = z.output<typeof replayOptionsSchema>;
 
 /** The `--input` of `aws stepfunctions start-execution`. */
@@ -90,15 +90,18 @@ export const replayInputSchema = z.strictObject({
   compare: z.boolean().optional(),
   /** Ask the stack's judge about the replies that differ; implies `compare` and `mlflow`. Default `false`. */
   judge: z.boolean().optional(),
-  /** The most that this replay may spend on the judge, in US dollars, within the daily budget; 0: no separate limit. Default 20. */
+  /**
+   * Maximum that this replay may spend on the judge, in US dollars, within the daily budget; 0: no separate limit.
+   * Default 20.
+   */
   judgeBudgetUsd: z.number().min(0).optional(),
   /** Create an MLflow run with figures, parameters and files, and a trace for each request. Default `false`. */
   mlflow: z.boolean().optional(),
   /** Name of the MLflow experiment. Default: the experiment of the captures, with the suffix `-replays`. */
   experiment: z.string().min(1).optional(),
-  /** Plan, count and estimate; send nothing. Default `false`. */
+  /** Plan, count and estimate without sending requests. Default `false`. */
   dryRun: z.boolean().optional(),
-  /** Upper bounds of one shard, below the limits of a Lambda; for tests, and for targets that need more clients. */
+  /** Upper bounds of one shard, below the limits of a Lambda. For tests, and for targets that need more clients. */
   shard: z
     .strictObject({
       seconds: z.number().positive().optional(),
@@ -148,7 +151,7 @@ export type SummarizeReplayRequest = Omit<SummarizeRequest, 'part'>;
 export interface SummarizeReplayResult extends Pick<SummarizeResult, 'ok' | 'error' | 'cause'> {
   /** Folder of the result set in the work bucket. */
   results: { bucket: string; prefix: string };
-  /** Whether an MLflow run waits for its figures and files: PublishReplay is next. */
+  /** Whether an MLflow run waits for the replay's figures and files. If so, PublishReplay is next. */
   publish: boolean;
   /** The run of the monitoring that traces and judges the exchanges, if one was started. */
   monitoringRun?: string;
@@ -174,7 +177,10 @@ export type EndedExecution = z.infer<typeof endedExecutionSchema>;
 
 /** The result of StopReplay. */
 export interface StopReplayResult {
-  /** `empty`: nothing was planned, so there is nothing to summarize; `summarized`: the results are in the work bucket. */
+  /**
+   * `empty`: no request was planned, so there is nothing to summarize; `summarized`: the results are in the work
+   * bucket.
+   */
   end: 'empty' | 'summarized';
 }
 
@@ -210,8 +216,8 @@ export interface PublishReplayResult {
 }
 
 /**
- * The most shards of a replay. It is also the Map's concurrency, since a child that waits occupies a slot. 1,000 is the
- * default limit of an account for concurrent Lambda invocations.
+ * Maximum number of shards of a replay. It is also the Map's concurrency, because a waiting child occupies a slot.
+ * 1,000 is the default limit of an account for concurrent Lambda invocations.
  */
 export const MAX_SHARDS = 1000;
 
@@ -219,7 +225,8 @@ export const MAX_SHARDS = 1000;
 export const REPLAYER_TIMEOUT_SECONDS = 900;
 
 /**
- * Disk (`/tmp`) of the functions that plan and send. A shard keeps its files there until it ends: at most 1.8 GB if replies are as large as
- * the captured ones, which have no bound of their own. A full disk ends the shard. It costs 0.01 cents for each shard of 15 minutes.
+ * Disk (`/tmp`) of the functions that plan and send. A shard keeps its files there until it ends: at most 1.8 GB if
+ * replies are as large as the captured replies. Larger replies have no limit of their own. A full disk ends the shard.
+ * The disk costs 0.01 cents for each shard of 15 minutes.
  */
 export const REPLAY_DISK_MIB = 4096;

@@ -9,27 +9,30 @@ export const workKeys = {
   startList: (run: string) => `${workKeys.startsPrefix}${run}.jsonl`,
   startsPrefix: 'starts/',
   runPrefix: (run: string) => `runs/${run}/`,
-  /** @param attempt tells the attempts at planning the part apart: the receipt of the plan names the one that counts */
+  /**
+   * @param attempt distinguishes the attempts at planning the part. The receipt of the plan names the attempt that
+   *   counts
+   */
   manifest: (run: string, part: number, attempt: string) =>
     `${workKeys.manifestPrefix(run)}${padded(part)}-${attempt}.jsonl`,
   manifestPrefix: (run: string) => `runs/${run}/manifest/`,
-  /** The ranges of a chunk whose line of the manifest would be too long. */
+  /** The ranges of a chunk, if its line in the manifest would be too long. */
   ranges: (run: string, chunk: number, attempt: string) =>
     `${workKeys.rangesPrefix(run)}${padded(chunk)}-${attempt}.json`,
   rangesPrefix: (run: string) => `runs/${run}/ranges/`,
   plan: (run: string, part: number) => `${workKeys.planPrefix(run)}${padded(part)}.json`,
   planPrefix: (run: string) => `runs/${run}/plan/`,
   receiptPrefix: (run: string) => `runs/${run}/receipts/`,
-  /** Receipts of this chunk and of later ones are behind it in a listing. */
+  /** In a listing, receipts of this chunk and of later chunks come after this key. */
   receiptsFrom: (run: string, chunk: number) => `${workKeys.receiptPrefix(run)}${padded(chunk)}`,
   receipt: (run: string, chunk: number, step: 'log' | 'evaluate', attempt: number, requestId: string) =>
     `${workKeys.receiptsOfChunk(run, chunk, step)}${padded(attempt, 3)}-${requestId}.json`,
   receiptsOfChunk: (run: string, chunk: number, step: 'log' | 'evaluate') =>
     `${workKeys.receiptPrefix(run)}${padded(chunk)}/${step}-`,
-  /** What other programs said when an attempt failed. */
+  /** Messages of other programs when an attempt failed. */
   words: (run: string, chunk: number, step: 'log' | 'evaluate', attempt: number, requestId: string) =>
     `${workKeys.wordsPrefix(run)}${padded(chunk)}/${step}-${padded(attempt, 3)}-${requestId}.json`,
-  /** Why Bedrock refused a batch job. */
+  /** Bedrock's reasons for refusing a batch job. */
   batchWords: (run: string, group: number) => `${workKeys.wordsPrefix(run)}batch-${padded(group)}.json`,
   wordsPrefix: (run: string) => `runs/${run}/words/`,
   /** The line at work, where the function was killed on the chunk before. */
@@ -44,7 +47,7 @@ export const workKeys = {
   mapResultPrefix: (run: string) => `runs/${run}/map`,
   batchMapResultPrefix: (run: string) => `runs/${run}/map-batch`,
   summary: (run: string) => `runs/${run}/summary.json`,
-  /** What SummarizeRun has added up so far, for its next invocation. */
+  /** SummarizeRun's sums so far, for its next invocation. */
   summaryState: (run: string, part: number) => `${workKeys.summaryStatePrefix(run)}${padded(part)}.json`,
   summaryStatePrefix: (run: string) => `runs/${run}/summary-state/`,
   quarantine: (run: string, chunk: number) => `${workKeys.quarantinePrefix(run)}${padded(chunk)}.jsonl`,
@@ -66,7 +69,10 @@ export const workKeys = {
   countsPrefix: 'counts/',
   /** The state of the detectors of all objectives. */
   detectors: 'counts/detectors.json',
-  /** An objective became missed or met, epoch seconds. `digest` is that of the objective and of which. */
+  /**
+   * Records the second (epoch) at which an objective became missed or met. `digest` identifies the objective and the
+   * change.
+   */
   change: (second: number, digest: string) => `${workKeys.changesPrefix}${padded(second, 11)}-${digest}.json`,
   changesPrefix: 'counts/turns/',
   /** The newest measurement of an objective for true answers. */
@@ -75,21 +81,27 @@ export const workKeys = {
   /** The page about the endpoint, as it was on a day (UTC), and the newest one. */
   report: (name: string) => `${workKeys.reportsPrefix}${name}.html`,
   reportsPrefix: 'reports/',
-  /** The receipt of a capture file that is forwarded. `digest` is that of its place and ETag. */
+  /** The receipt of a forwarded capture file. `digest` is computed from its location and ETag. */
   forward: (digest: string) => `${workKeys.forwardsPrefix}${digest}.json`,
   forwardsPrefix: 'forwards/',
 };
 
-/** Keys of the ledger: what became of captured lines, as rows. A day is that of the inference (UTC), such as `2026-11-20`. */
+/**
+ * Keys of the ledger: the outcome of captured lines, as rows. A day is the day of the inference (UTC), such as
+ * `2026-11-20`.
+ */
 export const ledgerKeys = {
   prefix: 'ledger/',
   /** All files of a table. */
   table: (table: string) => `${ledgerKeys.prefix}${table}/`,
   day: (table: string, day: string) => `${ledgerKeys.table(table)}dt=${day}/`,
-  /** What one attempt at a chunk wrote. `hours` are the first and the last one, such as `09-10`, and `digest` is that of the content. */
+  /**
+   * The rows of one attempt at a chunk. `hours` are the first and the last hour, such as `09-10`, and `digest` is the
+   * digest of the content.
+   */
   part: (table: string, day: string, hours: string, digest: string) =>
     `${ledgerKeys.day(table, day)}${hours}-${digest}.part.parquet`,
-  /** The same of several parts, behind them in a listing. */
+  /** The merged rows of several parts, which come after the parts in a listing. */
   merged: (table: string, day: string, hours: string, digest: string) =>
     `${ledgerKeys.day(table, day)}merged-${hours}-${digest}.parquet`,
   /** People's labels of a day. It is replaced, and named as a file that needs no merge. */
@@ -99,7 +111,7 @@ export const ledgerKeys = {
   /** The counts of a day, which can be made again from its files. */
   sum: (day: string) => `${ledgerKeys.sumsPrefix}${day}.json.gz`,
   sumsPrefix: 'ledger/sums/',
-  /** Somebody merges, or has merged, the files of this hour (UTC, such as `2026-11-20T10`). */
+  /** Marks that the files of this hour (UTC, such as `2026-11-20T10`) are merged, or are being merged. */
   merge: (hour: string) => `${ledgerKeys.mergesPrefix}${hour}`,
   mergesPrefix: 'ledger/merges/',
   /** The traces whose ids nobody writes any more. */
@@ -108,7 +120,7 @@ export const ledgerKeys = {
   resultsPrefix: 'athena/',
 };
 
-/** Keys of ground truth. An hour is that of the inference (UTC), such as `2026-11-20T10`. */
+/** Keys of ground truth. An hour is the hour of the inference (UTC), such as `2026-11-20T10`. */
 export const truthKeys = {
   prefix: 'ground-truth/',
   /** Label files that a person uploads. */
@@ -120,20 +132,21 @@ export const truthKeys = {
    */
   waiting: (segment: string) => `${truthKeys.waitingPrefix}${segment}.jsonl.gz`,
   waitingPrefix: 'ground-truth/waiting/',
-  /** The report on a label file. It is written when all segments are, so that nothing is joined of a file that is half read. */
+  /** The report on a label file. It is written after all segments, so that no label of a partly read file is joined. */
   file: (digest: string) => `${truthKeys.filesPrefix}${digest}.json`,
   filesPrefix: 'ground-truth/files/',
   /** The labeled predictions of an hour. */
   labeled: (hour: string) => `${truthKeys.labeledPrefix}${hour}.jsonl.gz`,
   labeledPrefix: 'ground-truth/labeled/',
   /**
-   * Marks an hour with labels that MLflow does not have yet. It is written after `labeled`, and `etag` is the one that `labeled` got:
-   * the function that writes the labels to MLflow removes only marks that it saw before it read the hour, so none of a later change.
+   * Marks an hour with labels that MLflow does not have yet. It is written after `labeled`, and `etag` is the ETag of
+   * that object. The function that writes the labels to MLflow removes only marks that it saw before it read the hour,
+   * so it never removes the mark of a later change.
    */
   toPublish: (hour: string, etag: string) => `${truthKeys.toPublishOf(hour)}${etag}`,
   toPublishOf: (hour: string) => `${truthKeys.toPublishPrefix}${hour}/`,
   toPublishPrefix: 'ground-truth/to-note/',
-  /** What an invocation of a run did. */
+  /** The result of one invocation of a run. */
   invocation: (run: string, invocation: number) => `${truthKeys.runsPrefix}${run}/parts/${padded(invocation)}.json`,
   summary: (run: string) => `${truthKeys.runsPrefix}${run}/summary.json`,
   runsPrefix: 'ground-truth/runs/',
@@ -142,7 +155,7 @@ export const truthKeys = {
   reportsPrefix: 'ground-truth/reports/',
 };
 
-/** Keys of the registrations of replays, by which their requests are known among the captures. */
+/** Keys of the registrations of replays, which identify their requests among the captures. */
 export const markKeys = {
   /** @param id 16 hex digits, which cannot be guessed */
   mark: (id: string) => `${markKeys.prefix}${id}.json`,
@@ -155,7 +168,7 @@ export const replayKeys = {
   /** The plan: the options, the target, the common start time, the shards. */
   plan: (run: string) => `replays/${run}/plan.json`,
   manifest: (run: string) => `replays/${run}/manifest.jsonl`,
-  /** The requests of one shard: the place of each in S3, and its scheduled time. */
+  /** The requests of one shard: the location of each in S3, and its scheduled time. */
   schedule: (run: string, shard: number) => `${replayKeys.schedulePrefix(run)}${padded(shard, 4)}.jsonl`,
   schedulePrefix: (run: string) => `replays/${run}/schedule/`,
   /** Written once, before a shard's first request. */
@@ -177,6 +190,6 @@ export const replayKeys = {
   publication: (run: string) => `replays/${run}/publication.json`,
   /** The figures, with the same file names as on the command line. */
   resultPrefix: (run: string) => `replays/${run}/results/`,
-  /** The file of the result set with the options, the counts and what is missing. */
+  /** The file of the result set with the options, the counts and the missing parts. */
   figures: (run: string) => `${replayKeys.resultPrefix(run)}replay.json`,
 };

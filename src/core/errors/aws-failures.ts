@@ -1,4 +1,6 @@
-/** What a person can do about a failure of AWS or of the way to it: credentials, region, permission, clock, network. */
+/**
+ * Suggests remedies for failures of AWS or of the connection to it: credentials, region, permission, clock, network.
+ */
 import type { InitializeMiddleware, MiddlewareStack } from '@smithy/types';
 import CREDENTIAL_ERRORS from './credential-errors.json' with { type: 'json' };
 
@@ -10,7 +12,7 @@ export interface SdkError extends Error {
   port?: number;
   /** Present in all errors that a client of the SDK throws. */
   $metadata?: { httpStatusCode?: number };
-  /** What was asked, such as `s3:HeadObject`. See `nameOperations`. */
+  /** The operation that failed, such as `s3:HeadObject`. See `nameOperations`. */
   operation?: string;
 }
 
@@ -48,7 +50,9 @@ function reach(): string {
   return `the network, and a region that exists${region ? `: AWS_REGION is ${region}` : ''}`;
 }
 
-/** The first kind that matches counts. Names are those of S3, of services that speak JSON, and of those that speak XML. */
+/**
+ * The first matching kind counts. The names come from S3, from services that use JSON, and from services that use XML.
+ */
 const KINDS: readonly Kind[] = [
   {
     name: 'AwsRegionMissing',
@@ -128,7 +132,7 @@ const KINDS: readonly Kind[] = [
 
 function gotOf({ name, message, code, hostname, address, port, operation }: SdkError): string {
   const place = hostname ?? (address && (port ? `${address}:${port}` : address));
-  // Of several addresses that refused, Node names none.
+  // If several addresses refuse, Node names no address.
   const text = message || [code, place].filter(Boolean).join(' ');
   const plain = name === 'Error' || name === 'AggregateError' || text.startsWith(name);
   return `${operation ? `${operation}: ` : ''}${plain ? '' : `${name}: `}${text}`;
@@ -138,13 +142,13 @@ function gotOf({ name, message, code, hostname, address, port, operation }: SdkE
 const MAX_CAUSES = 5;
 
 /**
- * Describes a failure of AWS, or of the way to it; `undefined` for any other error. Errors that have one as their cause count
- * too: a person can repair the cause.
+ * Describes a failure of AWS, or of the connection to it. Returns `undefined` for any other error. An error caused by
+ * such a failure counts too: a person can repair the cause.
  */
 export function awsFailure(error: unknown, depth = 0): { name: string; message: string } | undefined {
   if (!(error instanceof Error) || depth > MAX_CAUSES) return undefined;
   const failed: SdkError = error;
-  // Other programs' services fail with the same codes of the network, and their errors say where.
+  // Services of other programs fail with the same network codes, and their errors name the service.
   const isOfAws =
     depth === 0 ||
     '$metadata' in failed ||
@@ -167,7 +171,7 @@ const nameOperation: InitializeMiddleware<object, object> =
     }
   };
 
-/** Has a client's errors name what was asked: a denied HEAD request has no message. Returns the client. */
+/** Adds the failed operation to a client's errors, because a denied HEAD request has no message. Returns the client. */
 export function nameOperations<C>(client: C): C {
   const { middlewareStack } = client as { middlewareStack: MiddlewareStack<object, object> };
   middlewareStack.add(nameOperation, { step: 'initialize', name: 'nameOperations' });

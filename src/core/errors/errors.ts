@@ -1,10 +1,10 @@
 /**
  * The error classes of the pipeline. Step Functions matches a Lambda error by its `name`. Each error sets it
- * explicitly, because a bundler may rename classes. `errors.json` has all names: what each means, whether it is
- * retried, and what to do.
+ * explicitly, because a bundler may rename classes. `errors.json` has all names, with their meaning, their retries and
+ * their remedy.
  */
 import { types } from 'node:util';
-// The types alone: no function carries the texts. What needs them reads `errors.json`.
+// Imports only the types, so that no function carries the texts. Code that needs the texts reads `errors.json`.
 import type table from './errors.json';
 
 type Table = typeof table;
@@ -25,7 +25,7 @@ export interface ErrorFacts {
 
 const MAX_GOT_CHARS = 300;
 
-/** Returns a message with its facts, as errors have it. */
+/** Returns a message with its facts, in the format of all errors. */
 export function withFacts(message: string, facts: ErrorFacts): string {
   const parts = [message];
   if (facts.got !== undefined) {
@@ -40,8 +40,8 @@ export function withFacts(message: string, facts: ErrorFacts): string {
 /**
  * The base of all named errors. Step Functions matches a Lambda error by its `name`, which each error sets explicitly,
  * because a bundler may rename classes. Its message goes into logs, receipts, summaries and causes. It contains names,
- * counts, ids and places, and never captured content, a rationale, or a secret. What it says of another program's
- * failure comes from `saidBy` or `shownOf`; that program's own words are among its causes.
+ * counts, ids and places, and never captured content, a rationale, or a secret. It describes another program's failure
+ * with `saidBy` or `shownOf`; the other program's own message is among its causes.
  */
 export class PipelineError<Name extends ErrorName = ErrorName> extends Error {
   constructor(name: Name, message: string, facts: ErrorFacts = {}, cause?: unknown) {
@@ -98,7 +98,8 @@ export function saidBy(error: unknown): string {
 }
 
 /**
- * Returns the words of other programs among the causes of an error. They can quote captured content: only for places that may have it.
+ * Returns the messages of other programs among the causes of an error. They can quote captured content, so use them
+ * only in places that may contain it.
  */
 export function wordsIn(error: unknown): string[] {
   const words: string[] = [];
@@ -129,9 +130,9 @@ export function bareError(error: unknown, depth = 0): Error {
 }
 
 // --------------------------------------------------------------------------------------- another program's failure
-// What logs, receipts and causes show of it: names, codes, statuses and ids. Its words can quote captured content:
-// MLflow lists the parameters of a statement, a judge repeats the prompt, a JSON parser quotes its input. They stay in
-// a `Words` among the causes of an error, and are kept only where content is.
+// Logs, receipts and causes show its names, codes, statuses and ids. Its messages can quote captured content: MLflow
+// lists the parameters of a statement, a judge repeats the prompt, a JSON parser quotes its input. Messages stay in a
+// `Words` among the causes of an error, and are kept only next to content.
 
 /** The words of another program, as the cause of a named error. Logs have its place in the code alone. */
 export class Words extends Error {
@@ -165,7 +166,10 @@ const DENIED =
   /not authorized to perform: ([a-z][a-z-]{1,30}:[A-Z][A-Za-z]{2,60})(?: on resource: "?(arn:aws[a-z-]{0,10}:[\w:/.*-]{1,300}))?/;
 const BY_ORGANIZATION = /explicit deny in a (service control policy(?:: arn:aws[a-z-]{0,10}:[\w:/.*-]{1,300})?)/;
 
-/** Returns the name of a class or a code; `undefined` for anything else, since clients copy it from a reply. */
+/**
+ * Returns the name of a class or a code. Returns `undefined` for other values, because clients copy the name from a
+ * reply.
+ */
 const nameOf = (name: unknown): string | undefined =>
   typeof name === 'string' && name.length <= MAX_NAME_CHARS && NAME.test(name) ? name : undefined;
 
@@ -183,7 +187,7 @@ export function shownOf({ code, status, requestId, text = '' }: Failure): string
     .join(', ');
 }
 
-/** Also for an error of another realm, such as that of `fetch` in a sandbox. */
+/** Works across realms too, for example for errors of `fetch` in a sandbox. */
 const isError = (error: unknown): error is Error => types.isNativeError(error) || error instanceof Error;
 
 interface ForeignError extends Error {

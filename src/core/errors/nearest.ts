@@ -1,4 +1,4 @@
-/** Suggests what a person may have meant. */
+/** Suggests the word that a person may have meant. */
 
 import { PermanentError } from './errors.ts';
 
@@ -24,9 +24,10 @@ function editsBetween(a: string, b: string): number {
 const MAX_CHARS = 100;
 
 /**
- * Returns the allowed word that is most like the given one; `undefined` if none is like it. Case does not count.
+ * Returns the allowed word that is most similar to the given word, ignoring case. Returns `undefined` if no word is
+ * similar.
  *
- * @param most edits that make a word like another one. Default: two fifths of the longer word
+ * @param most maximum number of edits. Default: two fifths of the longer word
  */
 export function nearest(given: string, allowed: readonly string[], most?: number): string | undefined {
   if (given.length > MAX_CHARS) return undefined;

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { PermanentError } from './errors.ts';
 
-/** @param what names the file in the error. @throws PermanentError `FileUnreadable` */
+/** @param what the file's description in the error. @throws PermanentError `FileUnreadable` */
 export function readText(file: string, what: string): string {
   try {
     return readFileSync(file, 'utf8');

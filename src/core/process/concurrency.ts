@@ -28,9 +28,9 @@ export async function forEachConcurrently<T>(
 }
 
 /**
- * Yields the results of the work in the order of the items, with up to `limit` of them in progress.
+ * Yields the results of the work in the order of the items, with up to `limit` items in progress.
  *
- * @throws what the work on an item throws, in the order of the items and after everything that was started has ended
+ * @throws the errors of the work, in the order of the items, after all started work has ended
  */
 export async function* inOrder<T, R>(
   limit: number,
@@ -78,8 +78,8 @@ export class Semaphore {
 let lastYield: Promise<void> = Promise.resolve();
 
 /**
- * Waits for a round of the event loop that no other caller has. Many tasks that continue at the same moment would keep it from reading
- * replies, and a server without further requests, for as long as all of them compute.
+ * Waits for its own turn of the event loop. Callers are released one per turn: if many tasks continued in the same
+ * turn, the loop could not read replies, and a server would get no further requests, until all of them have computed.
  */
 export function yieldToEventLoop(): Promise<void> {
   lastYield = lastYield.then(() => setImmediate());

@@ -1,4 +1,4 @@
-/** Whether V8's heap is as large as the stack asks for. */
+/** Checks whether V8's heap is as large as the stack requires. */
 import { getHeapStatistics } from 'node:v8';
 
 const MIB = 1024 * 1024;
@@ -19,7 +19,9 @@ export function heapFigures() {
     heapLimitMb,
     /** `undefined` if NODE_OPTIONS does not set both sizes. */
     heapAskedMb: Number.isNaN(asked) ? undefined : asked,
-    /** Node's own command line. Its flags win over those of NODE_OPTIONS, and Lambda's older runtimes pass some. */
+    /**
+     * Node's own command line. Its flags override those of NODE_OPTIONS, and Lambda's older runtimes pass some flags.
+     */
     commandLine: process.execArgv,
     ignored: Math.abs(heapLimitMb - asked) > TOLERANCE_MB,
   };

@@ -49,8 +49,8 @@ export function logged<Request, Result>(
 }
 
 /**
- * Returns the metrics of this stack; the dimension `StackPrefix` distinguishes the stacks of one account. It is the only
- * dimension: Powertools adds `service` by default, and no alarm of the stack watches a metric with two dimensions.
+ * Returns the metrics of this stack. The dimension `StackPrefix` distinguishes the stacks of one account. It is the
+ * only dimension: Powertools adds `service` by default, and no alarm of the stack watches a metric with two dimensions.
  */
 export function createMetrics(stackPrefix: string): Metrics {
   const metrics = new Metrics({ namespace: RESOURCE_METRICS.namespace });

@@ -1,7 +1,7 @@
 /**
- * Settings of glibc's malloc for small, long-lived processes: two arenas instead of eight per core, separate mappings for
- * large blocks, and early return of memory to the system. glibc reads them when a process starts. Measured by
- * `npm run bench`: together with those of Node they lower the memory peak of the processor and the evaluator by 25%, at
+ * Settings of glibc's malloc for small, long-lived processes: two arenas instead of eight per core, separate mappings
+ * for large blocks, and early return of memory to the system. glibc reads them when a process starts. Measured by `npm
+ * run bench`: together with Node's settings they lower the memory peak of the processor and the evaluator by 25%, at
  * the same speed.
  */
 export const SMALL_MALLOC = {

@@ -5,9 +5,9 @@ import { runInNewContext } from 'node:vm';
 
 const MIB = 1024 * 1024;
 
-/** For Lambda's runtime outside the process, and for the inaccuracy of these estimates. */
+/** Memory for Lambda's runtime outside the process, and for errors of these estimates. */
 const MARGIN_MB = 60;
-/** For Node, the SDK and the function's code; measured at 80 to 100. */
+/** Memory for Node, the SDK and the function's code; measured at 80 to 100. */
 const IDLE_MB = 110;
 /** The rest is shared by the current capture, those that wait, the requests in flight, and garbage. */
 const SHARES = 4;
@@ -18,7 +18,7 @@ const MOST_AT_ONCE_MB = 200;
 export const functionMb = (): number =>
   Number(process.env.AWS_LAMBDA_FUNCTION_MEMORY_SIZE) || Math.floor(getHeapStatistics().heap_size_limit / MIB);
 
-/** The most bytes that one capture, or the captures in memory together, may need in this process. */
+/** Returns the maximum bytes that one capture, or all captures in memory together, may need in this process. */
 export const weightAtOnce = (): number =>
   Math.min(MOST_AT_ONCE_MB, Math.max(0, functionMb() - MARGIN_MB - IDLE_MB) / SHARES) * MIB;
 

@@ -1,4 +1,4 @@
-/** Distinguishes the failure of one capture from failures that affect all. */
+/** Distinguishes the failure of one capture from failures that affect all captures. */
 
 import { PipelineError } from '../errors/errors.ts';
 import { isOutOfTime, withinTime } from './within-time.ts';
@@ -21,9 +21,9 @@ export function ownFault(error: unknown): string | undefined {
 }
 
 /**
- * Does synchronous work on one capture in the time for it.
+ * Does synchronous work on one capture within a time limit.
  *
- * @param failed gives the result if the capture provokes a fault, or the time runs out, and why
+ * @param failed returns the result if the capture provokes a fault or the time runs out, given the reason
  * @throws a named error of the work
  */
 export function unlessFaulty<T>(ms: number, work: () => T, failed: (fault: string) => T): T {

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isRetryable } from '../errors/errors.ts';
 
 export interface RetryPolicy {
-  /** The most calls in all, including the first. */
+  /** Maximum number of calls, including the first. */
   attempts: number;
   /** The wait after the n-th failure is a random time up to `baseMs × 2^(n-1)`, at most `capMs`. */
   baseMs: number;
@@ -12,11 +12,12 @@ export interface RetryPolicy {
   longestRetryAfterMs: number;
 }
 
-/** A wait for `Retry-After` is up to this share longer, so that callers who got the same time spread out. */
+/** A wait for `Retry-After` is extended by up to this share, so that callers with the same time spread out. */
 const RETRY_AFTER_JITTER = 0.25;
 
 /**
- * Returns the milliseconds to wait before the next attempt, or `undefined` if the policy allows none.
+ * Returns the milliseconds to wait before the next attempt. Returns `undefined` if the policy allows no further
+ * attempt.
  *
  * @param attempt calls made so far, from 1
  * @param retryAfterMs the server's `Retry-After`

@@ -9,12 +9,12 @@ export const isOutOfTime = (error: unknown): error is Error => error instanceof 
 let guard: { script: vm.Script; context: vm.Context & { work?: () => void } } | undefined;
 
 /**
- * Runs the work and interrupts it after the given time. V8 interrupts loops and regular expressions immediately, also in
- * functions outside the watched script. A single `JSON.parse` or sort is interrupted only after it returns. A call starts a
- * thread: 0.16 ms of processor time, and more until a busy machine has run it.
+ * Runs the work and interrupts it after the given time. V8 interrupts loops and regular expressions immediately, also
+ * in functions outside the watched script. A single `JSON.parse` or sort is interrupted only after it returns. A call
+ * starts a thread: 0.16 ms of processor time, and more until a busy machine has run it.
  *
- * @param ms `Infinity`: the work is not watched
- * @throws what the work throws; an error named `OutOfTime` if it was interrupted
+ * @param ms `Infinity`: no time limit
+ * @throws the errors of the work; an error named `OutOfTime` if it was interrupted
  */
 export function withinTime<T>(ms: number, work: () => T): T {
   if (ms === Number.POSITIVE_INFINITY) return work();
@@ -35,7 +35,7 @@ export function withinTime<T>(ms: number, work: () => T): T {
   return (result as { value: T }).value;
 }
 
-/** Runs one part of a work whose parts share a time limit. `what` names the part in the error, in fixed words. */
+/** Runs one part of some work whose parts share a time limit. `what` names the part in the error, in fixed words. */
 export type Within = <T>(what: string, work: () => T) => T;
 
 /** Returns a runner for parts that share a time limit. After the limit, no further part starts. */
@@ -62,7 +62,7 @@ const MS_PER_MIB = 1_000;
 export const captureTimeMs = (bytes: number): number => BASE_MS + (bytes / 1024 ** 2) * MS_PER_MIB;
 
 /**
- * Decoded content below this size is not watched. Everything that works on it is linear, and a test keeps it so
+ * Decoded content below this size has no time limit. All work on it takes linear time, which a test enforces
  * (test/unit/expressions.test.ts). Even a quadratic fault would end within the limit.
  */
 export const MIN_TIMED_BYTES = 64 * 1024;
@@ -82,7 +82,7 @@ const sizeOf = (payload: Sized | undefined): number => Math.max(payload?.bytes ?
 /**
  * Returns the time limit of a decoded capture by the size of its payloads; `Infinity` if it is too small to take long.
  *
- * @param lineBytes size of its line, for work that reads more of it than the payloads
+ * @param lineBytes size of its line, for work that reads more of the line than the payloads
  */
 export const timeOf = (
   { request, response }: { request?: Sized | undefined; response?: Sized | undefined },

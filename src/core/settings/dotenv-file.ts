@@ -5,14 +5,17 @@ import { parse } from 'dotenv';
 import { PermanentError } from '../errors/errors.ts';
 import { readText } from '../errors/read-text.ts';
 
-/** Reads the settings of a `.env`; none if the file does not exist. */
+/** Reads the settings of a `.env` file. Returns no settings if the file does not exist. */
 export const dotenvSettings = (file = '.env'): Record<string, string> =>
   existsSync(file) ? parse(readText(file, 'The file of settings')) : {};
 
 /** Reads the `.env` of the working directory, or the file that `DOTENV_CONFIG_PATH` names. */
 export const dotenvOfCommand = (): Record<string, string> => dotenvSettings(process.env.DOTENV_CONFIG_PATH || '.env');
 
-/** Lets the SDK, and what this process starts, use the region of `.env` where the environment names none. @returns that region */
+/**
+ * Makes the SDK and child processes use the region of `.env`, unless the environment has a region. @returns the region
+ * of `.env`, if it is used
+ */
 export function useDotenvRegion(): string | undefined {
   const { AWS_REGION, AWS_DEFAULT_REGION } = process.env;
   const region = AWS_REGION || AWS_DEFAULT_REGION ? undefined : dotenvOfCommand().AWS_REGION || undefined;
@@ -21,7 +24,7 @@ export function useDotenvRegion(): string | undefined {
 }
 
 /**
- * Refuses a deployment whose settings and whose AWS are of two environments.
+ * Refuses a deployment whose settings and whose AWS address belong to different environments.
  *
  * @throws PermanentError `MixedEnvironments`
  */
@@ -39,7 +42,7 @@ export function assertOneEnvironment(): void {
 }
 
 // ---------------------------------------------------------------------------------------------------- a new `.env`
-// The text of `.env.example`, with values in it.
+// The text of `.env.example`, with values filled in.
 
 /** A value in quotes that it does not contain, if it has a character that dotenv or a shell would interpret. */
 function quoted(value: string): string {

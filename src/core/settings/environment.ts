@@ -41,7 +41,7 @@ const environmentSchema = z.object({
 });
 
 export interface LambdaEnvironment extends z.infer<typeof environmentSchema> {
-  /** What is masked in captures, with the key of the run's pseudonyms; see `src/redact/redaction.ts`. */
+  /** Rules for masking captures, with the key of the run's pseudonyms; see `src/redact/redaction.ts`. */
   redaction?: Redaction;
 }
 
@@ -72,7 +72,7 @@ const forwardEnvironmentSchema = z.object({
   ARTHUR_S3_PREFIX: text,
   ARTHUR_S3_SUFFIX: text,
   BUDGET_TABLE: text,
-  /** The URLs of the queue, and of that of its dead letters. */
+  /** The URLs of the queue and of its dead-letter queue. */
   FORWARD_QUEUE: text,
   FORWARD_DEAD_LETTERS: text,
   /** The first wait of a file that could not be forwarded. */

@@ -1,8 +1,8 @@
-/** The settings of forwarding to Arthur, which one function reads. Without a host there is none. */
+/** The settings of forwarding to Arthur, which only one function reads. Without a host, nothing is forwarded. */
 import * as z from 'zod';
 import { capturePrefix, described, secretArn, serverUrlFault, textWithout } from './kinds.ts';
 
-/** Of the address of Arthur, in the environment of a function. */
+/** Maximum length of Arthur's address in the environment of a function. */
 const MAX_HOST_CHARS = 500;
 
 export const forwardSettings = described({
@@ -20,7 +20,7 @@ export const forwardSettings = described({
     .regex(/^[\w-]{1,100}$/)
     .optional(),
   ARTHUR_SECRET_ARN: secretArn,
-  /** Default: that of the captures. */
+  /** Default: the prefix of the captures. */
   ARTHUR_S3_PREFIX: capturePrefix,
   ARTHUR_S3_SUFFIX: z
     .string()

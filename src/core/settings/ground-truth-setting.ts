@@ -7,19 +7,24 @@ const MAX_CLASSES = 100;
 const name = z.string().min(1).max(256);
 
 export const groundTruthSchema = z.strictObject({
-  /** For how many days predictions wait for their labels, and labels for their predictions. 0: nothing is kept. */
+  /** Number of days that predictions wait for their labels, and labels for their predictions. 0: nothing is kept. */
   days: z.number().int().min(0).max(400).default(30),
-  /** What the model predicts. Default: what the labels look like. */
+  /** Kind of the model's predictions. Default: derived from the labels. */
   kind: z.enum(['classes', 'numbers', 'texts']).optional(),
-  /** The field of a row's reply that is the prediction, with dots for nested ones. Default: a field of a usual name. */
+  /**
+   * The field with the prediction in a row's reply, with dots for nested fields. Default: a field with a usual name.
+   */
   prediction: name.optional(),
-  /** The field with the probability of the positive class, or with those of all classes. Default: a field of a usual name. */
+  /**
+   * The field with the probability of the positive class, or with the probabilities of all classes. Default: a field
+   * with a usual name.
+   */
   probability: name.optional(),
   /** The classes of a list of probabilities, in its order. Default: `0`, `1`, … */
   classes: z.array(name).min(2).max(MAX_CLASSES).optional(),
   /** The class that precision, recall, F1 and AUC of a model with two classes are about. */
   positive: name.default('1'),
-  /** A probability from which on the positive class counts as predicted. Above 1, predictions are percentages. */
+  /** Minimum probability for predicting the positive class. Above 1, probabilities are percentages. */
   threshold: z.number().min(0).max(100).default(0.5),
   /** Columns by which selection rate and true positive rate are compared, such as `["age_group"]`. */
   groups: z.array(name).max(MAX_GROUPS).default([]),

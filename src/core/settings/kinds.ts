@@ -79,7 +79,10 @@ export function urlFault(text: string, secretSetting: string): string | undefine
 export const serverUrlFault = (text: string, secretSetting: string): string | undefined =>
   urlFault(text, secretSetting) ?? (/[?#]/.test(text) ? 'without "?" and "#"' : undefined);
 
-/** @param fault returns what is wrong with the text, empty if the allowed values tell it, `undefined` if nothing is */
+/**
+ * @param fault describes the fault of a text; empty if the description of allowed values suffices, `undefined` if there
+ *   is no fault
+ */
 export const textWithout = (fault: (text: string) => string | undefined) =>
   z.string().check((context) => {
     const message = fault(context.value);
@@ -96,7 +99,7 @@ export const secretArn = setting(
 );
 
 /**
- * An S3 key has at most 1,024 bytes; what follows the prefix (variant, hour, file name) has about 120. The rule's
+ * An S3 key has at most 1,024 bytes. The part after the prefix (variant, hour, file name) has about 120. The rule's
  * pattern, of at most 2,048 characters, contains the prefix once.
  */
 const MAX_CAPTURE_PREFIX_BYTES = 900;
@@ -115,9 +118,9 @@ export const capturePrefix = setting(
 );
 
 /**
- * Returns the parts of a place in S3, with or without `s3://`.
+ * Returns the parts of a location in S3, with or without `s3://`.
  *
- * @returns `account`: what stands before an `@`; `bucket`: empty if no place is given; `prefix` ends with `/`, or is empty
+ * @returns `account`: the part before an `@`; `bucket`: empty without a location; `prefix` ends with `/`, or is empty
  */
 export function s3Place(place = '') {
   const [owned = '', ...path] = place.replace(/^s3:\/\//, '').split('/');

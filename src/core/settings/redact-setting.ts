@@ -29,10 +29,10 @@ interface RedactRules {
   patterns: { name: string; pattern: string }[];
 }
 
-/** A comma within a pattern is a part of it, unless an entry follows. */
+/** A comma within a pattern belongs to the pattern, unless an entry follows. */
 const SEPARATOR = new RegExp(`,(?=\\s*(?:(?:${REDACT_KINDS.join('|')})\\s*(?:,|$)|field:|pattern:))`);
 
-/** Reads the setting. `wrong`: what is wrong with its entries. */
+/** Reads the setting. `wrong`: describes the faults of its entries. */
 export function redactRules(text: string): RedactRules & { wrong: string[] } {
   const rules: ReturnType<typeof redactRules> = { kinds: [], fields: [], patterns: [], wrong: [] };
   const parts = text.split(SEPARATOR).flatMap((part) => (/^\s*pattern:/.test(part) ? [part] : part.split(',')));
@@ -48,16 +48,16 @@ export function redactRules(text: string): RedactRules & { wrong: string[] } {
   return rules;
 }
 
-/** What is masked, and how. */
+/** The rules of masking. */
 export interface Redaction extends RedactRules {
-  /** Addresses and numbers of one's own; `@example.com` is a domain. */
+  /** The user's own addresses and numbers, which are not masked; `@example.com` is a domain. */
   allow: readonly string[];
   /** `none`: traces and verdicts have no texts. */
   content: 'all' | 'none' | undefined;
   /** The key of the pseudonyms, and its version. Without one equal values cannot be recognised: `<email>`. */
   key?: string;
   keyVersion?: string;
-  /** The key before, where what was kept under it is compared. */
+  /** The previous key, for comparisons with data that was masked with it. */
   previous?: { key: string; keyVersion: string } | undefined;
 }
 

@@ -40,7 +40,7 @@ const KEY_ARN = /^arn:aws[\w-]*:kms:[a-z0-9-]+:\d{12}:key\/[\w-]+$/;
 /** A model id may contain colons, but not one with a slash after it. */
 const JUDGE_MODEL = /^(?!(?!openai:|sagemaker:)[a-z][a-z0-9_-]*:\/)\S+$/;
 
-/** Whether the id names no endpoint, or one with at most an inference component. */
+/** Whether the id is not an endpoint, or is an endpoint with at most an inference component. */
 function isPossibleEndpoint(id: string): boolean {
   const names = id.replace(/^sagemaker:\/+/, '').split('/');
   return !id.startsWith('sagemaker:') || (names.length <= 2 && names.every((name) => ENDPOINT_NAME.test(name)));
@@ -75,9 +75,9 @@ const ratesSchema = z.strictObject({
 export type Rates = z.infer<typeof ratesSchema>;
 
 /**
- * `JUDGE_PRICES`: by the judge's model id or ARN as configured, rates in US dollars per million tokens, or the id of the
- * model whose price applies (for an application inference profile, a provisioned or an imported model, a judge outside
- * Bedrock):
+ * `JUDGE_PRICES`: maps the judge's model id or ARN as configured to rates in US dollars per million tokens, or to the
+ * id of the model whose price applies (for an application inference profile, a provisioned or an imported model, a
+ * judge outside Bedrock):
  *
  *     {"arn:aws:bedrock:…:application-inference-profile/a1b2": "us.anthropic.claude-sonnet-4-6",
  *      "sagemaker:/my-judge": {"input": 0.4, "output": 0.4}}
@@ -209,7 +209,7 @@ export const settingsSchema = z.object(
   }),
 );
 
-/** The settings as they are read, before the stack derives the defaults that depend on other settings. */
+/** The settings as read, before the stack derives the defaults that depend on other settings. */
 export type CheckedSettings = z.infer<typeof settingsSchema>;
 
 /** The settings of a stack. */

@@ -16,8 +16,8 @@ export interface WrongSetting {
 const MAX_SHOWN_CHARS = 120;
 
 /**
- * A value as an error message shows it: cut, and without anything that may be a secret. People paste tokens into URLs,
- * and the secret itself in place of its ARN.
+ * Returns a value for an error message: cut, and without anything that may be a secret. Users paste tokens into URLs,
+ * and secrets instead of their ARNs.
  */
 function shown(name: string, value: string): string {
   if (name.endsWith('_SECRET_ARN') && !value.startsWith('arn:')) {
@@ -27,14 +27,14 @@ function shown(name: string, value: string): string {
   return JSON.stringify(safe.length > MAX_SHOWN_CHARS ? `${safe.slice(0, MAX_SHOWN_CHARS)}…` : safe);
 }
 
-/** @param detail what is wrong with this value, if the expectation alone does not tell */
+/** @param detail the fault of this value, if the expectation alone does not explain it */
 export const wrongValue = (name: string, { description }: z.ZodType, value: string, detail?: string): WrongSetting => ({
   name,
   got: shown(name, value),
   expected: [description, detail && `(${detail})`].filter(Boolean).join(' '),
 });
 
-/** Reads every setting of the schema and collects what is wrong. An empty variable counts as not set. */
+/** Reads every setting of the schema and collects the faults. An empty variable counts as not set. */
 export function readEach<S extends z.ZodRawShape>(
   { shape }: z.ZodObject<S>,
   variables: Readonly<Record<string, string | undefined>>,
@@ -56,7 +56,7 @@ export function readEach<S extends z.ZodRawShape>(
 export const describeWrong = ({ name, got, expected }: WrongSetting): string =>
   `${name}: got ${got}; expected: ${expected}`;
 
-/** @throws the error that `invalid` makes of a list of everything that is wrong */
+/** @throws the error that `invalid` creates from the list of faults */
 export function readVariables<S extends z.ZodRawShape>(
   schema: z.ZodObject<S>,
   variables: Readonly<Record<string, string | undefined>>,
@@ -71,7 +71,10 @@ export function readVariables<S extends z.ZodRawShape>(
 // Where `BEDROCK_MODEL_ID` is not set (decision 0073): the model, the geographies of its inference profiles by source region, and
 // the partitions where Bedrock offers it under no profile. Other commercial regions have only the global profile.
 
-/** @returns the id of an inference profile: the global one if the region is unknown, `undefined` where there is none */
+/**
+ * @returns the id of an inference profile: the global profile if the region is unknown, `undefined` if there is no
+ *   profile
+ */
 export function defaultJudgeModel(region?: string): string | undefined {
   if (choice.withoutDefault.some((partition) => region?.startsWith(partition))) return undefined;
   const [geography = 'global'] =

@@ -13,7 +13,7 @@ export interface Confusion {
   counts: number[][];
 }
 
-/** @param pairs `weight`: what the pair counts, 1 by default */
+/** @param pairs `weight`: weight of the pair, 1 by default */
 export function confusion(
   values: readonly string[],
   pairs: readonly { label: string; verdict: string; weight?: number }[],
@@ -40,7 +40,7 @@ const weightOf = (weights: KappaWeights, row: number, column: number, size: numb
 
 /** Labels that the interval adds to the table, in equal parts: half a label for each of four cells (Agresti and Coull 1998). */
 const ADDED_LABELS = 2;
-/** Fewer labels, or verdicts, that are not of the most frequent value do not tell how certain kappa is. */
+/** If fewer labels, or verdicts, differ from the most frequent value, the uncertainty of kappa cannot be estimated. */
 const FEWEST_RARE = 5;
 
 /** Kappa with its 95% interval; `null`: too few of the rarer kind for one. */
@@ -51,9 +51,10 @@ export interface Kappa {
 }
 
 /**
- * Computes Cohen's kappa: the agreement beyond the chance agreement of the raters' own frequencies, 1 at most. With weights, a
- * difference of one step between ordered values counts less than one of two steps. The interval has the large-sample variance
- * of Fleiss, Cohen and Everitt (1969), of the table with two labels more: it is never of no width.
+ * Computes Cohen's kappa: the agreement beyond the chance agreement of the raters' own frequencies, 1 at most. With
+ * weights, a difference of one step between ordered values counts less than a difference of two steps. The interval
+ * uses the large-sample variance of Fleiss, Cohen and Everitt (1969) for the table with two more labels, so that its
+ * width is never 0.
  *
  * @returns `null` if both raters always gave the same value, because chance agreement is then complete
  */
@@ -105,7 +106,7 @@ function kappaOf(counts: readonly number[][], weights: KappaWeights) {
 type ClassMeasure = 'precision' | 'recall' | 'f1';
 type Average = 'macro' | 'weighted';
 
-/** What is added to the spread of each class: one whose few cases are all right does not look certain. */
+/** Cases added to the spread of each class, so that a class with a few correct cases does not look certain. */
 const PSEUDO_CASES = 0.5;
 
 /**
@@ -122,12 +123,13 @@ export function f1Estimate(both: number, support: number, given: number): Estima
 }
 
 /**
- * Averages over the classes: each with the same weight (macro), or with its share of the labels (weighted). A class without
- * verdicts has a precision of 0 here, and one without labels a recall of 0, as in scikit-learn.
+ * Averages over the classes: each with the same weight (macro), or weighted by its share of the labels (weighted). A
+ * class without verdicts has a precision of 0 here, and a class without labels a recall of 0, as in scikit-learn.
  *
- * The variance is that of the delta method for all cells of the table together (Takahashi and others 2022), so it knows that an
- * error of one class is one of another too. The interval is Wilson's at the number of cases of a share with that variance. It
- * assumes independent cases, and that the table has all classes: those that no case has are not in the average.
+ * The variance comes from the delta method for all cells of the table together (Takahashi and others 2022), because an
+ * error of one class is also an error of another. The interval is Wilson's, at the number of cases for which a share
+ * would have that variance. It assumes independent cases, and that the table has all classes: classes without cases are
+ * not in the average.
  *
  * @returns `null` for an empty table
  */
@@ -162,7 +164,7 @@ function averaged({ counts, labels, given, n }: Table, average: Average, measure
   const weights = labels.map((count, k) => (average === 'weighted' ? count / n : known[k] ? 1 / classes : 0));
   const value = sum(values.map((each, k) => each * (weights[k] ?? 0)));
   const perCase = weights.map((weight, k) => ((cases[k] ?? 0) === 0 ? 0 : weight / (cases[k] as number)));
-  // By how much one case more in the cell would change the average.
+  // Change of the average if the cell had one more case.
   const slope = (i: number, j: number): number => {
     const own = i === j ? (perCase[i] ?? 0) : 0;
     const sizes = a * (perCase[i] ?? 0) * (values[i] ?? 0) + b * (perCase[j] ?? 0) * (values[j] ?? 0);

@@ -6,11 +6,11 @@
  */
 export interface Bounds {
   estimate: number;
-  /** Lower end of the one-sided interval; `-Infinity` where the sample excludes no small value. */
+  /** Lower end of the one-sided interval; `-Infinity` if the sample excludes no small value. */
   lower(alpha: number): number;
-  /** Upper end of the one-sided interval; `Infinity` where the sample excludes no large value. */
+  /** Upper end of the one-sided interval; `Infinity` if the sample excludes no large value. */
   upper(alpha: number): number;
-  /** Set where neighbouring values are alike: the number of independent ones that would tell as much. */
+  /** Set if neighbouring values are alike: the number of independent values with the same information. */
   effective?: number;
   /** Degrees of freedom of the variance that the bounds rest on. Absent for shares. */
   freedom?: number;

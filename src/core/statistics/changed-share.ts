@@ -1,6 +1,6 @@
 /**
- * Whether a share that fails has risen, by how much it could have risen unseen, and since when. Cases may be alike, such as the turns of one
- * conversation: their number is divided by a factor before it comes here.
+ * Tests whether the share of failures has risen, how large an unnoticed rise could be, and when it rose. Cases may be
+ * alike, such as the turns of one conversation: callers divide their number by a factor.
  */
 
 import { sum } from '../values/sum.ts';
@@ -11,7 +11,7 @@ import type { SampledShare } from './share.ts';
 export interface HourOfCases {
   hourMs: number;
   cases: number;
-  /** The share of them that fails. */
+  /** The share of failing cases. */
   failing: number;
 }
 
@@ -29,9 +29,10 @@ export function chanceOfRise(before: SampledShare, after: SampledShare): number 
 const POWER = 0.95;
 
 /**
- * Returns the smallest rise that the test finds with 95% at this level, or the largest that there can be: nothing that is larger has gone unseen.
+ * Returns the smallest rise that the test finds with a probability of 95% at this level, or the largest possible rise.
+ * No larger rise has gone unnoticed.
  *
- * @param cases of the sample after, of which it does not matter how many fail
+ * @param cases of the sample after; its number of failures does not matter
  */
 export function smallestRiseFound(before: SampledShare, cases: number, alpha: number): number {
   if (!(before.of > 0 && cases > 0)) return 1;
@@ -44,21 +45,24 @@ export function smallestRiseFound(before: SampledShare, cases: number, alpha: nu
     if (chanceOfRise(before, { share: middle, of: cases }) > alpha) low = middle;
     else high = middle;
   }
-  // What was before is as uncertain as what came after.
+  // Combine the uncertainty of both samples.
   const both = 1 / (1 / before.of + 1 / cases);
   return Math.min(most, Math.max(0, betaQuantile(POWER, high * both, both - high * both + 1) - before.share));
 }
 
 /**
- * Returns how much more the shares of neighbouring hours differ than those of independent cases would: the number of cases that tell as much
- * as one, at least 1.
+ * Returns by which factor the shares of neighbouring hours differ more than those of independent cases: the number of
+ * cases worth one independent case, at least 1.
  *
- * @param pairs how many differences there are, and the sum of their squares in units of the variance of independent cases
+ * @param pairs number of differences, and the sum of their squares in units of the variance of independent cases
  */
 export const factorOf = ({ pairs, squares }: { pairs: number; squares: number }): number =>
   Math.max(1, squares / pairs);
 
-/** Returns the pairs of neighbouring hours that have cases, and in how many something fails: the others tell nothing of how alike cases are. */
+/**
+ * Returns the pairs of neighbouring hours with cases, and the number of pairs with failures. Pairs without failures
+ * carry no information about how alike cases are.
+ */
 export function neighbours(hours: readonly HourOfCases[]): { pairs: number; failing: number; squares: number } {
   const all = sum(hours.map(({ cases }) => cases));
   const share = sum(hours.map(({ cases, failing }) => cases * failing)) / all;
@@ -77,10 +81,11 @@ export function neighbours(hours: readonly HourOfCases[]): { pairs: number; fail
 const LIKELIHOOD_95 = 3.84;
 
 /**
- * Returns the hour in which a share rose, and the hours that are not excluded: the change point of the largest likelihood.
+ * Returns the hour in which a share rose, and the hours that cannot be excluded: the change point with the largest
+ * likelihood.
  *
- * @param hours in their order, from well before the change to now
- * @param factor how many cases tell as much as one
+ * @param hours in their order, from well before the change until now
+ * @param factor number of cases worth one independent case
  */
 export function changePoint(
   hours: readonly HourOfCases[],

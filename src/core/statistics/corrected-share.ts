@@ -12,7 +12,7 @@ export interface JudgedStratum {
   passed: number;
 }
 
-/** A person's label beside the judge's verdict on the same capture. */
+/** A person's label and the judge's verdict on the same capture. */
 export interface LabeledPair {
   /** The judge's verdict passes. */
   passed: boolean;
@@ -22,7 +22,7 @@ export interface LabeledPair {
   weight: number;
 }
 
-/** From the weakest to the strongest. */
+/** Methods from the weakest to the strongest. */
 const METHODS = ['judge only', 'too few labels', 'exact', 'plug-in', 'prediction-powered'] as const;
 type CorrectionMethod = (typeof METHODS)[number];
 
@@ -32,19 +32,22 @@ export interface CorrectedShare {
   labels: number;
   /** The share of verdicts that pass, with the weights of the sample, and its 95% interval. */
   judge: Estimate;
-  /** The share that people would pass; `null` where the labels do not tell it. */
+  /** The share that people would pass; `null` if the labels do not determine it. */
   share: number | null;
-  /** Ends of its 95% interval; with “judge only” those of the judge's share, with “too few labels” what is not excluded. */
+  /**
+   * Ends of its 95% interval. With “judge only”, the interval of the judge's share; with “too few labels”, the values
+   * that are not excluded.
+   */
   low: number;
   high: number;
   method: CorrectionMethod;
-  /** Captures that `share` is of, if the labels speak for some of them; else `null`. */
+  /** Number of captures that `share` covers, if the labels represent only some of them; else `null`. */
   covered: number | null;
 }
 
 /**
- * Returns the share over the strata, each with the weight of its captures. The captures themselves count as a sample of what the
- * endpoint answers, so that the interval does not vanish where all are judged.
+ * Returns the share over the strata, weighted by their captures. The captures count as a sample of the endpoint's
+ * replies, so the interval does not vanish if all captures are judged.
  */
 export function weigh(strata: readonly JudgedStratum[]): SampledShare | null {
   const known = strata.filter(({ judged }) => judged > 0);
@@ -52,7 +55,7 @@ export function weigh(strata: readonly JudgedStratum[]): SampledShare | null {
   const shares = known.map(({ captures, judged, passed }) => ({
     weight: Math.max(captures, judged) / all,
     share: passed / judged,
-    // One capture more on each side, so that a few verdicts that all agree have a spread.
+    // Adds one capture on each side, so that a few unanimous verdicts have a spread.
     spread: ((passed + 1) * (judged - passed + 1)) / ((judged + 2) ** 2 * judged),
   }));
   if (shares.length === 0) return null;
@@ -70,7 +73,7 @@ export function weigh(strata: readonly JudgedStratum[]): SampledShare | null {
 const cellOf = (labels: readonly LabeledPair[], isHit: (label: LabeledPair) => boolean): SampledShare =>
   weightedShare(labels.map((label) => ({ hit: isHit(label), weight: label.weight })));
 
-/** With fewer labels, no share is given. */
+/** With fewer labels, no share is reported. */
 export const MIN_LABELS = 10;
 
 function labelCells(labels: readonly LabeledPair[]): LabelCells {
@@ -91,7 +94,7 @@ function labelCells(labels: readonly LabeledPair[]): LabelCells {
   return { passed, failed, labels: labels.length, rarer };
 }
 
-/** A judge that is right so little more often than chance says nothing about the true share. */
+/** A judge that is right hardly more often than chance carries no information about the true share. */
 const MIN_INFORMED = 0.2;
 
 function judgeErrors(labels: readonly LabeledPair[]): JudgeErrors | undefined {
@@ -104,15 +107,15 @@ function judgeErrors(labels: readonly LabeledPair[]): JudgeErrors | undefined {
 /**
  * Returns the share that people would pass.
  *
- * With labels of these captures it is prediction-powered, because that assumes nothing of the judge and is as narrow as any
- * estimate from the same labels. Only where they are too few (10 of the rarer class) and labels of other captures of the same
- * judge suffice, TPR and TNR are taken from all labels.
+ * With labels of these captures it is prediction-powered, because that method assumes nothing about the judge and is as
+ * narrow as any estimate from the same labels. TPR and TNR from all labels are used only if these labels are too few
+ * (10 of the rarer class) and labels of other captures of the same judge suffice.
  *
  * @param labels of these captures
  * @param others labels of other captures, judged by the same judge and scorer
- * @param covered the judged captures that `labels` speak for, if not for all: the share is then of these
- * @param failed further captures, of which it is known without a judge that they fail: no label corrects them
- * @returns `null` if captures could be judged and none was, or without any
+ * @param covered the judged captures that `labels` represent, if not all; the share then covers only these
+ * @param failed further captures that are known to fail without a judge: no label corrects them
+ * @returns `null` without captures, or if captures could be judged and none was
  */
 export function correctedShare(
   strata: readonly JudgedStratum[],
@@ -180,21 +183,22 @@ export interface JudgedSample {
   labels: readonly LabeledPair[];
   others?: readonly LabeledPair[];
   covered?: readonly JudgedStratum[];
-  /** Captures that are known to fail. */
+  /** Number of captures that are known to fail. */
   failed?: number;
 }
 
 /**
- * Each share is a difference, b − a; `share` is `null` where the labels of one do not tell its share. `method` is the weaker
- * one of the two. `covered` counts the captures of both.
+ * Each share is a difference, b − a; `share` is `null` if the labels of one sample do not determine its share. `method`
+ * is the weaker of both methods. `covered` counts the captures of both.
  */
 export type CorrectedDifference = Omit<CorrectedShare, 'n' | 'labels'>;
 
 /**
- * Returns b − a with the 95% interval that combines those of both shares (Newcombe 1998; Zou and Donner 2008). The samples must
- * have no capture in common. Where both are corrected by the same TPR and TNR, it is wider than it need be.
+ * Returns b − a with the 95% interval that combines the intervals of both shares (Newcombe 1998; Zou and Donner 2008).
+ * The samples must have no capture in common. If the same TPR and TNR correct both, the interval is wider than
+ * necessary.
  *
- * @returns `null` if one of them has no judged captures
+ * @returns `null` if either sample has no judged captures
  */
 export function correctedDifference(a: JudgedSample, b: JudgedSample): CorrectedDifference | null {
   const before = correctedShare(a.strata, a.labels, a.others, a.covered, a.failed);

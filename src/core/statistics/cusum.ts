@@ -9,7 +9,7 @@ export interface Cusum {
   /** A failed case adds this, and a passed one subtracts `down`; the sum is never below 0. */
   up: number;
   down: number;
-  /** It raises an alarm at this sum. */
+  /** The sum at which an alarm is raised. */
   limit: number;
 }
 
@@ -50,7 +50,8 @@ function stepsFor(good: number, bad: number): Pick<Cusum, 'up' | 'down'> {
  * @param from the sum at the beginning
  */
 export function meanRunLength({ up, down, limit }: Cusum, share: number, from = 0): number {
-  // Row `s`: n(s) − share × n(s + up) − (1 − share) × n(s − down) = 1. Nothing is outside this band, also after elimination.
+  // Row `s`: n(s) − share × n(s + up) − (1 − share) × n(s − down) = 1. All entries are in this band, even after
+  // elimination.
   const width = down + 1 + up;
   const band = new Float64Array(limit * width);
   const right = new Float64Array(limit).fill(1);

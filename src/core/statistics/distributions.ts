@@ -82,7 +82,7 @@ function betaFraction(x: number, a: number, b: number): number {
 /** Returns P(X ≤ x) of the beta distribution with the shapes a and b: the regularized incomplete beta function. */
 export function betaCdf(x: number, a: number, b: number): number {
   if (x <= 0 || x >= 1) return x <= 0 ? 0 : 1;
-  // Beyond its mean, the fraction converges slowly, and that of the other tail quickly.
+  // Beyond its mean, the fraction converges slowly, and the fraction of the other tail quickly.
   return x > (a + 1) / (a + b + 2)
     ? 1 - (betaPower(1 - x, b, a) / b) * betaFraction(1 - x, b, a)
     : (betaPower(x, a, b) / a) * betaFraction(x, a, b);
@@ -137,8 +137,8 @@ const logGamma = (z: number): number => (z - 0.5) * log(z) - z + log(2 * PI) / 2
 const logBeta = (a: number, b: number): number => logGamma(a) + logGamma(b) - logGamma(a + b);
 
 /**
- * Returns P(X ≥ x) of the beta-binomial distribution: n trials whose probability has a beta distribution with the shapes a and b. Neither x nor n
- * need be whole: the sum is over x, x + 1 and so on up to n.
+ * Returns P(X ≥ x) of the beta-binomial distribution: n trials whose probability has a beta distribution with the
+ * shapes a and b. x and n may be fractions: the sum is over x, x + 1 and so on up to n.
  */
 export function betaBinomialTail(x: number, n: number, a: number, b: number): number {
   if (x <= 0 || x > n) return x <= 0 ? 1 : 0;

@@ -11,9 +11,10 @@ type Moments = [mean: number, variance: number];
 const PRIOR = 0.6;
 
 /**
- * Mean and variance of what a share may be, with its sample: those of a beta distribution.
+ * Returns the mean and variance of the possible values of a share, given its sample, under a beta distribution.
  *
- * @param exact the distributions whose quantiles are the limits of Clopper and Pearson; −1: the lower one, 1: the upper one
+ * @param exact selects the distributions whose quantiles are the limits of Clopper and Pearson; −1: the lower limit, 1:
+ *   the upper limit
  */
 function moments({ share, of }: SampledShare, exact: -1 | 0 | 1 = 0): Moments {
   const hits = of > 0 ? share * of : 0;
@@ -45,23 +46,24 @@ function mixtureEnd(
   return matchedQuantile(side < 0 ? 0.025 : 0.975, q * a + (1 - q) * b, variance);
 }
 
-/** What people said of the judge's verdicts, by verdict: the shares that people pass. */
+/** People's labels by the judge's verdict: the shares that people pass. */
 export interface LabelCells {
   passed: SampledShare;
   failed: SampledShare;
   labels: number;
-  /** Labels of the class with the fewer ones, as far as their weights let them count. */
+  /** Number of labels of the rarer class, discounted by their weights. */
   rarer: number;
 }
 
 /**
- * Returns the share that people would pass: of the captures that the judge passes, the share that people pass too, and of those
- * that it fails, the share that people pass all the same. For a yes/no verdict, that is prediction-powered inference with its
- * best λ (PPI++: Angelopoulos, Duchi and Zrnic 2023), and the likeliest value of double sampling (Tenenbein 1970).
+ * Returns the share that people would pass: the share that people pass among captures that the judge passes, plus the
+ * share that they pass among captures that the judge fails. For a yes/no verdict, this is prediction-powered inference
+ * with its best λ (PPI++: Angelopoulos, Duchi and Zrnic 2023), and the maximum-likelihood estimate of double sampling
+ * (Tenenbein 1970).
  *
- * The interval is that of the beta distribution with the mean and variance which the three shares have by their samples. With
- * fewer than 10 labels of the rarer class, their limits by Clopper and Pearson are melded instead (Fay, Proschan and Brittain
- * 2015), which in simulations is never below 95%.
+ * The interval is that of the beta distribution with the mean and variance that follow from the samples of the three
+ * shares. With fewer than 10 labels of the rarer class, their limits by Clopper and Pearson are melded instead (Fay,
+ * Proschan and Brittain 2015), whose coverage in simulations is never below 95%.
  */
 export function predictionPowered(judge: SampledShare, { passed, failed, rarer }: LabelCells): Estimate {
   const isExact = rarer < MIN_RARER;
@@ -74,7 +76,7 @@ export function predictionPowered(judge: SampledShare, { passed, failed, rarer }
 
 /** With fewer labels of the rarer class, an interval of the usual width would miss the true share too often. */
 export const MIN_RARER = 10;
-/** How often the judge passes what people pass (TPR), and fails what people fail (TNR). */
+/** How often the judge passes captures that people pass (TPR), and fails captures that people fail (TNR). */
 export interface JudgeErrors {
   tpr: SampledShare;
   tnr: SampledShare;

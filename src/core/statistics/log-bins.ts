@@ -1,6 +1,6 @@
 /**
- * Numbers as sparse bins of constant relative width: a count for each bin that has one, so that they add and subtract like all
- * counts. Whatever is read from the middle of a bin is at most 2% off.
+ * Numbers in sparse bins of constant relative width. Only nonempty bins have a count, and bins add and subtract like
+ * all counts. The middle of a bin is at most 2% off.
  */
 import { sum } from '../values/sum.ts';
 
@@ -11,7 +11,9 @@ const RELATIVE_ERROR = 0.02;
 const RATIO = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR);
 /** Smaller numbers are in the bin of zero. */
 const SMALLEST = 1e-6;
-/** Enough for numbers whose largest is 750 million times the smallest, without a gap between them: a millisecond and a day, for example. */
+/**
+ * Enough for a gapless range whose largest number is 750 million times its smallest, such as a millisecond and a day.
+ */
 const MAX_BINS = 512;
 
 /** Returns the index of the bin that a number is in. */
@@ -22,8 +24,8 @@ export function binOf(number: number): number {
 }
 
 /**
- * Returns the bins that have a count, in the order of their numbers: the numbers from `low` to `high`, the one that stands for them,
- * and how many they are. A count may be negative where counts of a run are gone.
+ * Returns the nonempty bins, sorted: their range from `low` to `high`, the number that represents them, and their
+ * count. A count may be negative if counts of a run are gone.
  */
 export const binsIn = (bins: LogBins) =>
   indexesOf(bins).flatMap((index) => {

@@ -1,8 +1,10 @@
-/** How much more a mean varies because values that follow each other are alike. */
+/** Measures how much more a mean varies because consecutive values are alike. */
 
-/** Fewest values whose order says something about their dependence. */
+/** Minimum number of values whose order carries information about their dependence. */
 const FEWEST = 60;
-/** Largest order of the autoregression, and cosines of what it leaves: both fewer for short sequences. */
+/**
+ * Largest order of the autoregression, and number of cosines for its residuals. Both are smaller for short sequences.
+ */
 const MOST_ORDER = 12;
 /** Orders after the best one so far that are tried. */
 const PATIENCE = 5;
@@ -11,14 +13,17 @@ const FEW_COSINES = { independent: 32, alike: 12 };
 const PERIOD = 400;
 const MOST_COSINES = 100;
 
-/** With fewer values, they count as independent unless their order shows otherwise: the ratio is too uncertain to be used as it is. */
+/**
+ * With fewer values, they count as independent unless their order shows otherwise, because the ratio is too uncertain
+ * to be used unchanged.
+ */
 export const FEWEST_FOR_ORDER = 300;
 
 /** The normal score of 99%. */
 const SHOWN_SCORE = 2.3263;
 
 export interface LongRun {
-  /** Variance of the mean ÷ the one that independent values of this spread would have; at least 1. */
+  /** Variance of the mean ÷ the variance that independent values of this spread would have; at least 1. */
   ratio: number;
   /** Degrees of freedom of that variance; infinite unless it is shown. */
   degrees: number;
@@ -34,7 +39,7 @@ const INDEPENDENT: LongRun = { ratio: 1, degrees: Number.POSITIVE_INFINITY, isSh
 export const varianceByChance = (degrees: number, score: number): number =>
   (1 - 2 / (9 * degrees) + score * Math.sqrt(2 / (9 * degrees))) ** 3;
 
-/** The degrees of freedom of a variance that a ratio goes into, and this number of independent values in the tail that matters. */
+/** Combines the degrees of freedom of a variance with the number of independent values in the tail that matters. */
 export const withTail = (freedom: number, inTail: number): number => 1 / (1 / freedom + 1 / inTail);
 
 /** Fits an autoregression by Burg's method (1975), its order by the corrected criterion of Akaike (Hurvich and Tsai 1989). */
@@ -43,7 +48,7 @@ function autoregression(values: Float64Array, variance: number) {
   const [forward, backward] = [values.slice(), values.slice()];
   let coefficients: number[] = [];
   let [left, sum, order] = [variance, 0, 0];
-  /** What it does not explain of each value by those before it, and by those after it. */
+  /** Residuals of predicting each value from the values before it, and from the values after it. */
   let residuals: [Float64Array, Float64Array] = [values, values];
   let best = n * Math.log(variance) + 2;
   for (let p = 1; p <= Math.min(MOST_ORDER, n / 10); p++) {
@@ -73,7 +78,7 @@ function autoregression(values: Float64Array, variance: number) {
   return { sum, order, residuals };
 }
 
-/** The long-run variance by equally weighted cosines (Müller 2007), which what falls or rises slowly shows up in. */
+/** Returns the long-run variance by equally weighted cosines (Müller 2007), which detect slow rises and falls. */
 function cosineVariance(values: Float64Array, cosines: number): number {
   const n = values.length;
   let total = 0;
@@ -91,12 +96,12 @@ function cosineVariance(values: Float64Array, cosines: number): number {
 }
 
 /**
- * Returns how much more the mean of a sequence varies than that of independent values. An autoregression takes what neighbours
- * have in common out of the sequence, and cosines measure what varies slowly in the rest (prewhitening: Andrews and Monahan 1992;
- * few cosines and Student's t: Lazarus, Lewis, Stock and Watson 2018). Its sum is corrected for its bias towards 0 (Kendall 1954), and
- * its uncertainty makes the degrees of freedom fewer.
+ * Returns how much more the mean of a sequence varies than the mean of independent values. An autoregression removes
+ * the correlation of neighbours, and cosines measure slow changes in the rest (prewhitening: Andrews and Monahan 1992;
+ * few cosines and Student's t: Lazarus, Lewis, Stock and Watson 2018). The sum of its coefficients is corrected for its
+ * bias towards 0 (Kendall 1954), and its uncertainty reduces the degrees of freedom.
  *
- * @param values in the order in which they happened
+ * @param values in the order of their occurrence
  */
 export function longRun(values: Float64Array): LongRun {
   const n = values.length;
@@ -112,7 +117,7 @@ export function longRun(values: Float64Array): LongRun {
   const most = Math.max(FEW_COSINES[order > 0 ? 'alike' : 'independent'], Math.min(MOST_COSINES, n / PERIOD));
   const cosines = Math.max(4, Math.floor(Math.min(most, n / 10)));
   const first = cosineVariance(residuals[0], cosines);
-  // Without an autoregression both are the values themselves.
+  // Without an autoregression, both residuals are the values themselves.
   const left = order === 0 ? first : (first + cosineVariance(residuals[1], cosines)) / 2;
   const ratio = left / (1 - corrected) ** 2 / variance;
   const doubt = order === 0 ? 0 : (4 * ((1 + corrected) / (1 - corrected) + order - 1)) / n;

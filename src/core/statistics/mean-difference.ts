@@ -1,34 +1,38 @@
-/** How far the mean of one sample is from that of another. */
+/** Bounds the difference between the means of two samples. */
 import type { Bounds, SizedBounds } from './bounds.ts';
 import { studentQuantile } from './distributions.ts';
 import { type LongRun, longRun, withTail } from './long-run.ts';
 import { relativeChange } from './quantile-difference.ts';
 
 /**
- * Fewest values for a mean. If 5% of the requests are much slower, 20 values have none of them in a third of all samples, and
- * no method can see what is not in the sample. In simulations, bounds of 20 values were wrong in up to 37%, of 50 in up to 20%.
+ * Minimum number of values for a mean. If 5% of the requests are much slower, a third of all samples of 20 values
+ * contain no slow request, and no method can see values outside the sample. In simulations, bounds of 20 values were
+ * wrong in up to 37%, of 50 in up to 20%.
  */
 export const NEEDED_FOR_MEAN = 100;
 
-/** The share of the largest values that makes a mean vary, at most. */
+/** Maximum share of the largest values that dominate the variation of a mean. */
 const TAIL_OF_MEAN = 0.1;
 
 export const mean = (values: Float64Array): number => values.reduce((total, value) => total + value, 0) / values.length;
 
-/** What is known of the error of a mean: its variance, its third cumulant and the variance of that, and degrees of freedom. */
+/** The error of a mean: its variance, its third cumulant with its variance, and degrees of freedom. */
 interface MeanError {
   variance: number;
   third: number;
   thirdVariance: number;
   degrees: number;
-  /** Of the values. */
+  /** Kurtosis of the values. */
   kurtosis: number;
 }
 
 /** The error of the mean of a sample of a size. */
 type ErrorOfSize = (size: number) => MeanError;
 
-/** @param deviations from the mean. @param ratio, degrees of the long run: that many values tell as much as one independent value */
+/**
+ * @param deviations from the mean. @param ratio, degrees of the long run: `ratio` values are worth one independent
+ *   value
+ */
 function errorOf(deviations: Float64Array, { ratio, degrees }: LongRun): ErrorOfSize {
   const n = deviations.length;
   let [m2, m3, m4, m6] = [0, 0, 0, 0];
@@ -50,7 +54,8 @@ function errorOf(deviations: Float64Array, { ratio, degrees }: LongRun): ErrorOf
 }
 
 /**
- * How many standard errors above a mean its true value may be, if Student's t says `t`: Hall's (1992) transformation.
+ * Returns how many standard errors above a mean its true value may be, given the quantile `t` of Student's t: Hall's
+ * (1992) transformation.
  *
  * @param skewness of the mean: third cumulant ÷ variance^1.5; below 0 for the other side of a skewed mean
  */
@@ -59,14 +64,14 @@ export function skewedReach(t: number, skewness: number): number {
   return Math.abs(a) < 1e-9 ? t : (1 - Math.cbrt(1 - 6 * a * (t + a))) / (2 * a);
 }
 
-/** Standard errors of the skewness that are added to it. */
+/** Number of its standard errors that are added to the skewness. */
 const SKEWNESS_MARGIN = 2;
 
 /**
- * How many standard errors above (`side` 1) or below (−1) its estimate the true mean may be: by Student's t, or by Hall's
- * transformation where that is farther. The sample's skewness is that of the few largest values, which other samples do not
- * have or have more of. The upper end of its own interval therefore takes its place: it costs little for many values, or for
- * those without a long tail.
+ * Returns how many standard errors above (`side` 1) or below (−1) its estimate the true mean may be: by Student's t, or
+ * by Hall's transformation if that is farther. The sample's skewness depends on its few largest values, and other
+ * samples have fewer or more of these. The upper end of the skewness's own interval is therefore used: it costs little
+ * for many values, or for values without a long tail.
  */
 function reach({ variance, third, thirdVariance, degrees }: MeanError, alpha: number, side: 1 | -1): number {
   const t = -studentQuantile(alpha, degrees);
@@ -76,11 +81,13 @@ function reach({ variance, third, thirdVariance, degrees }: MeanError, alpha: nu
 }
 
 /**
- * The difference of the means of two samples of the same requests, in the unit of the values, or as a share of that before (not negative values).
+ * The difference of the means of two samples of the same requests, in the unit of the values, or as a share of the
+ * first mean (for values that are not negative).
  *
- * Absolute bounds are `reach` standard errors from the estimate; relative ones are the ratios at which mean(after) − ratio ·
- * mean(before) is that far from 0 (Fieller 1954). Neighbours may be alike (`longRun`). It assumes that the slow ones that make the mean
- * are in the sample: with 100 values, that at least some 5% of the requests are of their kind.
+ * Absolute bounds are `reach` standard errors from the estimate; relative bounds are the ratios at which mean(after) −
+ * ratio · mean(before) is that far from 0 (Fieller 1954). Neighbours may be alike (`longRun`). The method assumes that
+ * the sample contains the slow requests that dominate the mean: with 100 values, that at least some 5% of the requests
+ * are slow.
  *
  * @param before, after value i of both belongs to the same request
  * @param relative after ÷ before − 1 instead of after − before

@@ -25,17 +25,20 @@ class Moments {
   }
 }
 
-/** With fewer cases, no interval: the spread of so few errors says little, and their tail nothing. */
+/** With fewer cases there is no interval: so few errors cannot show their spread, let alone their tail. */
 const FEWEST_FOR_ERRORS = 30;
 /** Sums of sizes and of squares are made by the largest errors, which a small sample may not have. */
 const FEWEST_FOR_SIZES = 1000;
-/** A sum tells nothing of the next rows if its largest hundredth carries more of it: a few rows decide it. */
+/** If the largest hundredth contributes more of a sum, a few rows decide it, and it cannot predict the next rows. */
 const MOST_BY_FEW = 0.3;
 
-/** Of n cases, so many may be as large as the largest: with 99%, a kind of which a sample has none is rarer (1 − e^−4.6). */
+/**
+ * Of n cases, up to this many may be as large as the largest. With 99% confidence, a kind that a sample lacks is rarer
+ * (1 − e^−4.6).
+ */
 const UNSEEN = 4.6;
 
-/** A figure with its 95% interval, or the reason for having none. */
+/** A figure with its 95% interval, or with the reason why it has no interval. */
 export interface NumberFigure extends Measured {
   why?: string;
 }
@@ -46,7 +49,7 @@ interface MeanOptions {
   fewest?: number;
   /** The share of the sum that the largest hundredth of the values carries. */
   byFew?: number;
-  /** How much larger the mean may be by values that the sample has not seen. */
+  /** How much larger the mean may be because of values that the sample lacks. */
   unseen?: number;
 }
 
@@ -118,7 +121,7 @@ export class NumberErrors {
   }
 
   add(label: number, prediction: number): void {
-    // As distances from the first label: numbers that are large and close to each other keep their digits.
+    // Labels are stored as distances from the first label, so that large numbers close to each other keep their digits.
     if (this.n === 0) this.#first = label;
     const error = prediction - label;
     const square = error * error;
@@ -152,8 +155,8 @@ export class NumberErrors {
   }
 
   /**
-   * R². The interval combines those of the mean squared error and of the variance of the labels (Zou and Donner 2008), of which 1 − R²
-   * is the ratio.
+   * Computes R². The interval combines the intervals of the mean squared error and of the variance of the labels (Zou
+   * and Donner 2008), whose ratio is 1 − R².
    *
    * @returns `null` for one case, and for labels that are all equal
    */
@@ -165,7 +168,7 @@ export class NumberErrors {
     const { low, high, why } = this.mse();
     if (low === null || high === null) return { value: 1 - left, low, high, why };
     const t = -studentQuantile(0.025, n - 1);
-    // As logarithms. Squares are skewed, and have two different sides; both means vary together.
+    // Combine logarithms, because squares are skewed, with two different sides. Both means vary together.
     const reach = t * Math.sqrt(Math.max(0, m4 / n / variance ** 2 - 1) / n);
     const ofErrors = t * Math.sqrt(this.#squares.m2 / n / mse ** 2 / n);
     const common = (t * t * (this.#crossSquare / n / mse / variance - 1)) / n;

@@ -1,18 +1,18 @@
-/** How many cases a decision needs, so that it is reached with a power of 80%. */
+/** Computes how many cases a decision needs to be reached with a power of 80%. */
 import { binomialCdf, lowerTail, normalQuantile, studentQuantile } from './distributions.ts';
 
 /** Level of a one-sided bound: the share of the releases at the bound of a gate that may pass. */
 export const LEVEL = 0.05;
-/** The power that sizes are made for: a little above the 80% that is promised, since what they are made from is itself a sample. */
+/** The power for computing sizes: a little above the promised 80%, because the input is itself a sample. */
 export const POWER = 0.8;
 
 /** Standard errors by which four of five samples are at most off, to one side. */
 export const POWER_SCORE = normalQuantile(POWER);
 
 /**
- * The level of the bound that the one at level alpha does not exceed in four of five samples, if the estimate is true.
+ * Returns the level of the bound that four of five samples keep at level alpha, if the estimate is true.
  *
- * @param degrees of freedom of the variance that the bound is made from
+ * @param degrees of freedom of the variance behind the bound
  */
 export const withPower = (alpha: number, degrees = Infinity): number =>
   lowerTail(
@@ -25,8 +25,8 @@ export const mostHits = (of: number, share: number): number =>
   (smallestSize(1, of + 1, (hits) => binomialCdf(hits - 1, of, share) >= POWER) ?? of + 1) - 1;
 
 /**
- * Returns the smallest size from `from` on that passes, given that all larger ones pass too; `undefined` if none up to about
- * `most` does.
+ * Returns the smallest size from `from` on that passes, assuming that all larger sizes pass too. Returns `undefined` if
+ * no size up to about `most` passes.
  */
 export function smallestSize(from: number, most: number, passes: (size: number) => boolean): number | undefined {
   let [fails, size] = [from - 1, from];
@@ -42,5 +42,5 @@ export function smallestSize(from: number, most: number, passes: (size: number) 
   return size;
 }
 
-/** As many cases of which none is a hit exclude a share of 1%, by the rule of three (Hanley & Lippman-Hand 1983). */
+/** This many cases without a hit exclude a share of 1%, by the rule of three (Hanley & Lippman-Hand 1983). */
 export const ZERO_TOLERANCE_SIZE = 300;

@@ -1,6 +1,6 @@
 /**
- * How far a quantile of one sample is from that of another, and how sure a quantile is, by the order statistics of a
- * sample.
+ * Bounds the difference between quantiles of two samples, and the uncertainty of a quantile, by the order statistics of
+ * a sample.
  */
 
 import type { SizedBounds } from './bounds.ts';
@@ -12,7 +12,7 @@ export const neededForQuantile = (q: number): number => Math.round(5 / (1 - q));
 
 const quantile = (sorted: Float64Array, q: number): number => sorted[Math.ceil(q * sorted.length) - 1] ?? Number.NaN;
 
-/** Of fewer pairs, all may agree by chance although every tenth does not. */
+/** In fewer pairs, all may agree by chance even if every tenth pair differs. */
 const FEW_PAIRS = 30;
 
 /** 1 for each value above the quantile, else 0. */
@@ -20,8 +20,9 @@ const beyond = (values: Float64Array, quantile: number): Float64Array =>
   values.map((value) => (value > quantile ? 1 : 0));
 
 /**
- * The long run of "above its own quantile". A sample has few episodes of values above a high quantile, which show too little of
- * how alike neighbours are: the values themselves show more of it, and half of what they show beyond is added, but not at the median.
+ * The long run of "above its own quantile". A sample has few episodes of values above a high quantile, which show too
+ * little of how alike neighbours are. The values themselves show more of it. Half of the additional ratio is added,
+ * except at the median.
  */
 function tailRun(q: number, isBeyond: Float64Array, ofValues: () => LongRun): LongRun {
   const found = longRun(isBeyond);
@@ -37,7 +38,7 @@ function tailRun(q: number, isBeyond: Float64Array, ofValues: () => LongRun): Lo
   };
 }
 
-/** The values up to `most`, the infinite ones as large or small as the others are. */
+/** Returns the values cut at `most`, with infinite values replaced by the largest or smallest finite values. */
 function cut(values: Float64Array, most: number): Float64Array {
   let [low, high] = [Infinity, -Infinity];
   for (const value of values) {
@@ -52,8 +53,8 @@ const scoreOf = (alpha: number, degrees: number): number =>
   Number.isFinite(degrees) ? studentQuantile(alpha, degrees) : normalQuantile(alpha);
 
 /**
- * The correlation of "above its own quantile" over the pairs (phi coefficient), in the long run: from the variances of both
- * and of their difference. Of few pairs, it is that of samples in which one pair more does not agree.
+ * Returns the correlation of "above its own quantile" over the pairs (phi coefficient), in the long run: from the
+ * variances of both and of their difference. For few pairs, it assumes one more pair that does not agree.
  */
 function correlation(
   before: Float64Array,
@@ -77,7 +78,7 @@ function correlation(
 
 /** More values than this around a quantile are as good as continuous. */
 const MOST_STEPS = 8;
-/** Points of the edge at which the change is computed. More would also find more of what is chance. */
+/** Points of the edge at which the change is computed. More points would also find more chance effects. */
 const STEPS = 16;
 
 /** Whether the sample has only a few values, each many times, within two standard errors around the quantile. */
@@ -92,19 +93,19 @@ function hasSteps(sorted: Float64Array, q: number): boolean {
 }
 
 /**
- * The differences of quantiles of two samples, which are sorted once. Value i of both belongs to the same request, so that what the requests have
- * in common cancels out.
+ * The differences of quantiles of two samples, which are sorted once. Value i of both belongs to the same request, so
+ * that the common part of the requests cancels out.
  *
- * Each quantile has its own bounds by order statistics, whatever the distribution. With normal scores as coordinates, what
- * both may be together is an ellipse, the narrower the more the pairs agree. A bound is the
- * largest change on the ellipse whose half axis is the score of the level, as a profile likelihood would have it. Where
- * quantiles are straight in the score, that is MOVER (Zou & Donner, Statistics in Medicine 2008); where they are not, as at a
- * gap or with values in whole milliseconds, it still holds. Where neighbouring values are alike (`longRun`), the order statistics are
- * those of fewer values.
+ * Each quantile has its own bounds by order statistics, for any distribution. With normal scores as coordinates, the
+ * plausible pairs of quantiles form an ellipse, which is narrower the more the pairs agree. A bound is the largest
+ * change on the ellipse whose half axis is the score of the level, as in a profile likelihood. Where quantiles are
+ * linear in the score, this is MOVER (Zou & Donner, Statistics in Medicine 2008). Where they are not, for example at a
+ * gap or with values in whole milliseconds, it still holds. If neighbouring values are alike (`longRun`), the order
+ * statistics are those of fewer values.
  *
- * In simulations of skewed, heavy-tailed, mixed and rounded latencies, a bound at 5% was wrong in 3% on average and in 6.7% at
- * most. It needs about a fifth more requests than a method that is right only for many values, and about twice as many for
- * pairs that are nearly the same.
+ * In simulations of skewed, heavy-tailed, mixed and rounded latencies, a bound at 5% was wrong in 3% on average and in
+ * 6.7% at most. It needs about a fifth more requests than a method that is right only for many values, and about twice
+ * as many for pairs that are nearly the same.
  */
 export class QuantileDifferences {
   readonly #before: Float64Array;
@@ -134,7 +135,7 @@ export class QuantileDifferences {
     const [sortedBefore, sortedAfter] = this.#sorted;
     const [before, after] = this.quantiles(q);
     const [left, right] = [beyond(this.#before, before), beyond(this.#after, after)];
-    // The few values far beyond a quantile would hide what the others have in common.
+    // The few values far beyond a quantile would hide the correlation of the others.
     const [low, high] = [cut(this.#before, before), cut(this.#after, after)];
     const runs = [tailRun(q, left, () => longRun(low)), tailRun(q, right, () => longRun(high))] as const;
     const apart = (a: Float64Array, b: Float64Array, ratio = 1): Float64Array =>
@@ -196,9 +197,9 @@ interface Scores {
 const tables = new Map<string, Scores>();
 
 /**
- * For each rank near the quantile `q` of a sample of `n` values, the normal score of its level: the value of that rank is
- * below the population's quantile in a share Φ(−score) of all samples. That is the binomial probability that at least that many
- * of the values are below the quantile (David and Nagaraja 2003, "Order Statistics", 7.1).
+ * For each rank near the quantile `q` of a sample of `n` values, the normal score of its level: the value of that rank
+ * is below the population's quantile in a share Φ(−score) of all samples. This is the binomial probability that at
+ * least that many of the values are below the quantile (David and Nagaraja 2003, "Order Statistics", 7.1).
  */
 function scoresOf(n: number, q: number): Scores {
   const key = `${n} ${q}`;
@@ -208,7 +209,7 @@ function scoresOf(n: number, q: number): Scores {
   const from = Math.max(1, Math.floor(n * q - spread));
   const to = Math.min(n, Math.ceil(n * q + spread));
   const probabilities = Float64Array.from({ length: to - from + 1 }, (_, i) => binomialProbability(from + i, n, q));
-  // From both ends, because the difference from 1 would lose the digits of small tails.
+  // Add up from both ends, because the difference from 1 would lose the digits of small tails.
   const below = new Float64Array(probabilities.length);
   below[0] = from === 1 ? (1 - q) ** n : 0;
   for (let i = 1; i < below.length; i++) below[i] = (below[i - 1] ?? 0) + (probabilities[i - 1] ?? 0);
@@ -226,20 +227,24 @@ function scoresOf(n: number, q: number): Scores {
   return found;
 }
 
-/** On the line between two values. There is none next to an infinite one: then the one that is farther out by the score. */
+/**
+ * Interpolates linearly between two values. Next to an infinite value, returns the value that is farther out by the
+ * score.
+ */
 const between = (low: number, high: number, part: number, score: number): number => {
   if (part === 0 || low === high) return low;
   return Number.isFinite(high - low) ? low + (high - low) * part : score > 0 ? high : low;
 };
 
 /**
- * Returns a function that gives the bound of the quantile `q` at a normal score: at 1.645, the value that is below the
- * population's quantile in 5% of all samples; at −1.645, the one that is above it. Between two ranks, it is on the line
- * between their values (as in Hettmansperger and Sheather 1986 and Hutson 1999), so the level is approximate there.
+ * Returns a function from a normal score to the bound of the quantile `q`: at 1.645, the value that is below the
+ * population's quantile in 5% of all samples; at −1.645, the value that is above it. Between two ranks, the bound is on
+ * the line between their values (as in Hettmansperger and Sheather 1986 and Hutson 1999), so the level is approximate
+ * there.
  *
  * @param sorted at least one value
- * @param effective number of independent values that would tell as much, each of whose ranks stands for several of the sample's; or
- *   more values than the sample has, if it were larger
+ * @param effective number of independent values with the same information, so that each rank represents several of the
+ *   sample's; or a larger number than the sample has, as if it were larger
  * @returns ±Infinity beyond the smallest and the largest value
  */
 export function quantileAtScore(sorted: Float64Array, q: number, effective = sorted.length): (score: number) => number {

@@ -1,4 +1,7 @@
-/** The area under the ROC curve: the probability that a case of a class has a higher score for it than a case of another. */
+/**
+ * The area under the ROC curve: the probability that a case of a class has a higher score for the class than a case of
+ * another class.
+ */
 import { sum } from '../values/sum.ts';
 import { studentQuantile, Z_95 } from './distributions.ts';
 import { type Estimate, scoreInterval } from './share.ts';
@@ -20,10 +23,10 @@ interface ClassArea {
   negatives: number;
 }
 
-/** What is added to the spread of few cases: a sample that is separated by chance alone does not look certain. */
+/** Added to the spread of few cases, so that a sample that is separated by chance does not look certain. */
 const PSEUDO_CASES = 0.15;
 
-/** Returns the number of sorted values below x (`orEqual`: and of those equal to it). */
+/** Returns the number of sorted values below x, including equal values with `orEqual`. */
 function countBelow(sorted: Float64Array, x: number, orEqual: boolean): number {
   let low = 0;
   let high = sorted.length;
@@ -36,17 +39,18 @@ function countBelow(sorted: Float64Array, x: number, orEqual: boolean): number {
   return low;
 }
 
-/** Returns twice the number of sorted values below x; equal ones count once. */
+/** Returns twice the number of sorted values below x. Values equal to x count once. */
 const halvesBelow = (sorted: Float64Array, x: number): number =>
   countBelow(sorted, x, false) + countBelow(sorted, x, true);
 
 const shareBelow = (sorted: Float64Array, x: number): number => halvesBelow(sorted, x) / (2 * sorted.length);
 
 /**
- * Computes the area of a class, ties counted half.
+ * Computes the area of a class. Ties count half.
  *
- * @param influence each case's part in the error of the area is added to it: the structural components of DeLong and others (1988)
- * @returns `null` if all cases are of the class, or none is
+ * @param influence receives each case's part in the error of the area: the structural components of DeLong and others
+ *   (1988)
+ * @returns `null` if all cases or no cases are of the class
  */
 function areaOf({ values, width, labels }: Scores, at: number, influence: Float64Array): ClassArea | null {
   let positives = 0;
@@ -62,7 +66,7 @@ function areaOf({ values, width, labels }: Scores, at: number, influence: Float6
   }
   inside.sort();
   outside.sort();
-  // In whole numbers: scores that separate the classes have an area of exactly 1.
+  // Count in whole numbers, so that scores that separate the classes have an area of exactly 1.
   let halves = 0;
   for (const score of inside) halves += halvesBelow(outside, score);
   const area = halves / (2 * positives * negatives);
@@ -97,13 +101,14 @@ function newcombe({ area, positives, negatives }: ClassArea): Estimate {
 }
 
 /**
- * Computes the mean of the areas of some classes, each against all others (one-vs-rest, macro); of one class alone, its area.
+ * Computes the mean of the areas of some classes, each against all others (one-vs-rest, macro). For a single class,
+ * this is its area.
  *
- * The variance is DeLong's, with the covariance of the classes. The interval is Wilson's at the number of cases of a share with
- * that variance, with Student's t for few cases of a class. It assumes independent cases.
+ * The variance is DeLong's, with the covariance of the classes. The interval is Wilson's, at the number of cases for
+ * which a share would have that variance, with Student's t if a class has few cases. It assumes independent cases.
  *
  * @param classes positions of scores
- * @returns `null` if all cases are of one of the classes, or none is
+ * @returns `null` if, for one of the classes, all cases or no cases are of it
  */
 export function rocAuc(scores: Scores, classes: readonly number[]): Estimate | null {
   const { labels, width } = scores;
@@ -120,7 +125,7 @@ export function rocAuc(scores: Scores, classes: readonly number[]): Estimate | n
       high: sum(ends.map(({ high }) => high)) / ends.length,
     };
   }
-  // By the class of the case: the cases of the rarest class decide how certain the spread itself is.
+  // Split by the class of the case, because the cases of the rarest class decide how certain the spread itself is.
   const spreads = new Float64Array(width + 1);
   const cases = new Float64Array(width + 1);
   for (let row = 0; row < labels.length; row += 1) {

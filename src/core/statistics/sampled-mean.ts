@@ -2,7 +2,7 @@
 import { sum } from '../values/sum.ts';
 import { studentQuantile } from './distributions.ts';
 
-/** A figure whose interval is not known has none. */
+/** A figure. `low` and `high` are `null` if its interval is unknown. */
 export interface Measured {
   value: number;
   low: number | null;
@@ -11,26 +11,28 @@ export interface Measured {
 
 /** Sums of the numbers of one stratum of the sample. */
 export interface SampledNumbers {
-  /** Captures that the stratum stands for. */
+  /** Number of captures that the stratum represents. */
   weight: number;
   count: number;
   sum: number;
   squares: number;
 }
 
-/** With fewer numbers without known ends, no interval: the sums do not show how skewed they are. */
+/**
+ * With fewer numbers on an open scale there is no interval, because the sums do not show how skewed the numbers are.
+ */
 const FEWEST_WITHOUT_SCALE = 200;
 
-/** After n cases without one of a kind, 3 in n may be of it (the rule of three). */
+/** If n cases contain none of a kind, up to 3 in n may be of it (the rule of three). */
 const UNSEEN = 3;
 
 /**
- * Returns the mean, each stratum with the weight of its captures. Its interval is Student's t with Welch's degrees of freedom. On a known
- * scale it has room for scores at the ends that the sample has not seen, as many as the rule of three allows: among 30 scores of 5, none may
- * be a 1 although one in ten is.
+ * Returns the mean, with each stratum weighted by its captures. Its interval is Student's t with Welch's degrees of
+ * freedom. On a known scale, the interval allows for scores at the ends that the sample lacks, as many as the rule of
+ * three permits: 30 scores of 5 may contain no 1 although one in ten is a 1.
  *
- * @param scale the least and the largest possible number, if they are known
- * @returns no ends for a single number; without a scale for fewer than 200, or for numbers that are all equal
+ * @param scale the smallest and the largest possible number, if known
+ * @returns no ends for a single number; without a scale, no ends for fewer than 200 numbers or for equal numbers
  */
 export function sampledMean(strata: readonly SampledNumbers[], scale?: { min: number; max: number }): Measured {
   const all = sum(strata.map(({ weight }) => weight));
@@ -38,7 +40,7 @@ export function sampledMean(strata: readonly SampledNumbers[], scale?: { min: nu
   const weighted = strata.map((stratum) => {
     const mean = stratum.sum / stratum.count;
     const spread = Math.max(0, stratum.squares - stratum.count * mean * mean) / (stratum.count - 1);
-    // One number has no spread; on a scale, none is larger than that of the ends.
+    // A single number has no spread. On a scale, the spread is at most that of the two ends.
     const most = scale === undefined ? Number.NaN : (scale.max - scale.min) ** 2 / 4;
     const variance = (stratum.count > 1 ? spread : most) / stratum.count;
     return { share: stratum.weight / all, count: stratum.count, mean, variance };

@@ -13,7 +13,7 @@ interface Table {
 }
 
 interface Score {
-  /** By how many standard errors the counts are above what the difference predicts; negative: below. */
+  /** By how many standard errors the counts are above the prediction of the difference; negative if below. */
   z: number;
   /** Probabilities of the two counts that are likeliest if the difference is the true one. */
   p: number;
@@ -22,12 +22,12 @@ interface Score {
 
 /** Up to this sum of the counts, tail probabilities are exact. Beyond it, the normal approximation is as good. */
 const FEW = 100;
-/** Tables whose scores differ by rounding alone are equally far off. */
+/** Tables whose scores differ only by rounding are equally extreme. */
 const ROUNDING = 1e-9;
 
 /**
- * Returns the probability of counts at least as low as the observed ones if the difference is the true one: the score test.
- * With few counts, its probabilities are summed over all tables, at the likeliest shares ("estimated p-value", Lloyd 2008).
+ * Returns the probability of counts at least as low as observed if `difference` is true: the score test. With few
+ * counts, the probabilities of all tables are summed at the likeliest shares ("estimated p-value", Lloyd 2008).
  */
 function tail({ first, second, trials, left, score }: Table, difference: number): number {
   const { z, p, q } = score(first, second, difference);
@@ -76,8 +76,8 @@ function pairedScore(n: number, first: number, second: number, difference: numbe
 }
 
 /**
- * Returns the difference of two shares of the same cases, (onlyAfter − onlyBefore) ÷ pairs, between −1 and 1. Cases must be
- * independent of each other. Cases that are in both shares, or in none, count through `pairs`.
+ * Returns the difference of two shares of the same cases, (onlyAfter − onlyBefore) ÷ pairs, between −1 and 1. Cases
+ * must be independent of each other. Cases that count in both shares or in neither only count in `pairs`.
  */
 export function pairedDifference(counts: { onlyBefore: number; onlyAfter: number; pairs: number }): Bounds {
   const { onlyBefore, onlyAfter, pairs } = counts;
@@ -131,8 +131,8 @@ export function independentDifference(before: [number, number], after: [number, 
 }
 
 /**
- * Computes McNemar's exact two-sided test (1947) of a difference of two shares of the same cases: the probability, if there is
- * none, that the cases that are in only one of the shares are divided at least as unevenly.
+ * Computes McNemar's exact two-sided test (1947) of a difference of two shares of the same cases. Returns the
+ * probability, under no difference, that the cases in only one of the shares are divided at least as unevenly.
  */
 export function mcnemar(onlyBefore: number, onlyAfter: number): number {
   const discordant = onlyBefore + onlyAfter;

@@ -14,17 +14,17 @@ export interface Estimate {
   high: number;
 }
 
-/** A share, with the counts it was made of. */
+/** A share and the counts behind it. */
 export interface Share extends Estimate {
   hits: number;
   of: number;
 }
 
 /**
- * Returns the share with Wilson’s score interval (1927), for tables: it covers 95% on average over the true shares, stays
- * within 0 and 1, and is narrower than the exact interval. Assumes independent cases.
+ * Returns the share with Wilson’s score interval (1927), for tables: it covers 95% on average over the true shares,
+ * stays within 0 and 1, and is narrower than the exact interval. Assumes independent cases.
  *
- * @returns `null` for a share of nothing
+ * @returns `null` without cases
  */
 export const wilson = (hits: number, of: number): Share | null =>
   of === 0 ? null : { ...scoreInterval(hits / of, of), hits, of };
@@ -44,11 +44,11 @@ export function scoreInterval(value: number, of: number, z = Z_95): Estimate {
 }
 
 /**
- * Returns a share with exact bounds (Clopper and Pearson 1934), for decisions: whatever the true share and however few the
+ * Returns a share with exact bounds (Clopper and Pearson 1934), for decisions: for any true share and any number of
  * cases, a bound is wrong in at most a share alpha of all samples. Assumes independent cases.
  *
- * @param open cases without an answer, included in `of`: the upper bound counts them as hits, the lower one as none
- * @returns bounds between 0 and 1; the estimate is the share of the answered cases, `NaN` if there are none
+ * @param open cases without an answer, included in `of`: the upper bound counts them as hits, the lower bound as misses
+ * @returns bounds between 0 and 1; the estimate is the share of the answered cases, `NaN` without answered cases
  */
 export function shareBounds(hits: number, of: number, open = 0): Bounds {
   const most = hits + open;
@@ -61,15 +61,16 @@ export function shareBounds(hits: number, of: number, open = 0): Bounds {
 
 // ------------------------------------------------------------------------------------------------ weighted samples
 
-/** A share, and the number of independent cases of equal weight that would tell as much. */
+/** A share, and the number of independent cases of equal weight with the same information. */
 export interface SampledShare {
   share: number;
   of: number;
 }
 
 /**
- * Returns the share of hits among all cases that could have been drawn: Hájek's ratio estimator (1971). Its number of cases is
- * that of its linearized variance, but not more than Kish's effective size (1965): few cases that are all alike seem to have no spread.
+ * Returns the share of hits among all cases that could have been drawn: Hájek's ratio estimator (1971). Its number of
+ * cases follows from its linearized variance, but is at most Kish's effective size (1965), because a few cases that are
+ * all alike seem to have no spread.
  *
  * @returns a share of `NaN` without cases
  */

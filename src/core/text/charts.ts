@@ -20,8 +20,8 @@ interface ECharts {
 let loaded: ECharts | undefined;
 
 /**
- * Loads the library. Await this before drawing a chart. It loads the one-file build of the common charts, because loading
- * the hundreds of single modules takes five times as long and five times the memory.
+ * Loads the library. Await this before drawing a chart. It loads the one-file build of the common charts, because
+ * loading the hundreds of single modules takes five times as long and five times the memory.
  */
 export async function loadCharts(): Promise<void> {
   if (loaded) return;

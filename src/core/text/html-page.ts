@@ -5,7 +5,7 @@ import { type Cell, isOfFigures, type Marked, type Page, type Part, type Table }
 
 export const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
 
-/** Escapes foreign text within a line, so that its direction marks end with it. */
+/** Escapes foreign text within a line. Its direction marks do not affect the text after it. */
 export const isolated = (text: string): string => `<bdi>${escapeHtml(text)}</bdi>`;
 
 const STYLE = `
@@ -34,11 +34,11 @@ summary { cursor: pointer; color: var(--soft); } details { display: inline-block
 }
 `;
 
-/** What a page has beside its body. */
+/** Parts of a page other than its body. */
 interface PageExtras {
   /** Further CSS. */
   style?: string;
-  /** The text of a script. It must contain nothing from a capture. */
+  /** The text of a script. It must not contain captured text. */
   script?: string;
 }
 
@@ -48,7 +48,7 @@ interface PageExtras {
  * @param body the HTML of the body
  */
 export function htmlPage(title: string, body: string, { style = '', script }: PageExtras = {}): string {
-  // The page must load and run nothing else, even if captured text contains links or scripts.
+  // The page must not load or run anything else, even if captured text contains links or scripts.
   const own =
     script === undefined ? '' : `; script-src 'sha256-${createHash('sha256').update(script).digest('base64')}'`;
   const policy = `default-src 'none'; style-src 'unsafe-inline'; img-src data:${own}`;

@@ -1,5 +1,5 @@
 /** Words of commands to copy. */
 
-/** Puts a word in quotes if a shell would not take it as it is. */
+/** Quotes a word if a shell would interpret it. */
 export const shellWord = (word: string): string =>
   /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;

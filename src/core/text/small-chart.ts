@@ -1,9 +1,12 @@
-/** Small charts, some of which fit a page beside each other. Curves differ by line and symbol as well as by color. */
+/**
+ * Small charts, several of which fit next to each other on a page. Curves differ by line and symbol as well as by
+ * color.
+ */
 
 import { axis, BLUE, GREEN, INK, ORANGE, PURPLE, RED, svg } from './charts.ts';
 import { escapeHtml } from './html-page.ts';
 
-/** Three of them fit the page beside each other, and one fits a telephone. */
+/** Three charts fit next to each other on a page, and one fits a phone's screen. */
 const [WIDTH, HEIGHT] = [340, 180];
 const STYLES = [
   { color: BLUE, symbol: 'circle', type: 'solid' },
@@ -14,7 +17,7 @@ const STYLES = [
 const TEXT = { color: INK, fontSize: 11 };
 /** A longer name ends early. */
 const NAME = { ...TEXT, width: 260, overflow: 'truncate' } as const;
-/** Of a legend, about. */
+/** Approximate size of a legend's letter and item. */
 const [LETTER_WIDTH, ITEM_WIDTH] = [6, 48];
 
 export interface Curve {
@@ -26,18 +29,18 @@ export interface Curve {
 
 interface Chart {
   title: string;
-  /** What the values are of; empty: the title says it. */
+  /** Unit of the values. Empty if the title mentions it. */
   unit: string;
-  /** Of each value, such as `11-20`. */
+  /** Label of each value, such as `11-20`. */
   labels: readonly string[];
-  /** At most four. */
+  /** At most four curves. */
   curves: readonly Curve[];
   /** Bars that add up, in place of lines. */
   isStacked?: boolean;
   isShare?: boolean;
   /** The objective. */
   bound?: number | undefined;
-  /** The index of the label at which the values changed; -1: none. */
+  /** Index of the label at which the values changed; -1 without a change. */
   since?: number;
   height?: number | undefined;
 }
@@ -45,7 +48,7 @@ interface Chart {
 const short = (value: number): string => value.toLocaleString('en-US', { notation: 'compact' });
 const share = (value: number): string => `${Number((100 * value).toFixed(1))}%`;
 
-/** Returns a chart with its title as HTML; nothing without values. */
+/** Returns a chart with its title as HTML. Returns an empty text without values. */
 export function chart(of: Chart): string {
   const { title, unit, labels, curves, isStacked, isShare, bound, since = -1, height = HEIGHT } = of;
   if (!curves.some(({ values }) => values.some((value) => value !== null && value !== 0))) return '';
@@ -89,7 +92,7 @@ function lineSeries({ name, values }: Curve, n: number): object {
   return { type: 'line', name, data: values, symbol, symbolSize: 5, itemStyle, lineStyle, z: 3 };
 }
 
-/** Stripes tell bars apart without color. */
+/** Stripes distinguish bars without color. */
 function barsOf({ name, values }: Curve, n: number): object {
   const stripes = { symbol: 'rect', color: '#ffffff70', dashArrayX: [1, 0], dashArrayY: [2, 2 + n], rotation: n * 0.8 };
   const itemStyle = { color: STYLES[n % STYLES.length]?.color, ...(n > 0 && { decal: stripes }) };

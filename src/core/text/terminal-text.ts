@@ -3,8 +3,8 @@
 import { whole } from './figure-text.ts';
 
 /**
- * Puts foreign text on one line, without what a terminal would interpret: control characters, and those that reverse the
- * direction of the text after them.
+ * Puts foreign text on one line, and removes characters that a terminal would interpret: control characters, and
+ * characters that reverse the direction of the following text.
  */
 export const singleLine = (text: string): string => text.replace(/[\s\p{Cc}\u202a-\u202e\u2066-\u2069]+/gu, ' ');
 
@@ -20,7 +20,7 @@ export function excerpt(text: string, most: number, tail = 0): string {
 /** Returns the beginning and the end of a request, on one line. @param most more than `TAIL_CHARS` */
 export const bothEnds = (request: string, most: number): string => excerpt(request, most, TAIL_CHARS);
 
-/** Counts by name, such as `throttled 3, timeout 1`, the most frequent ones first. @param most names */
+/** Lists counts by name, most frequent first, such as `throttled 3, timeout 1`. @param most maximum number of names */
 export function namedCounts(counts: Readonly<Record<string, number>> = {}, most = Number.POSITIVE_INFINITY): string {
   const named = Object.entries(counts).filter(([, count]) => count !== 0);
   const first = named.toSorted(([, a], [, b]) => b - a).slice(0, most);
@@ -42,10 +42,10 @@ const DEFAULT_COLUMNS = 80;
 export const columnsOf = (output: NodeJS.WriteStream): number => output.columns || DEFAULT_COLUMNS;
 
 /**
- * Breaks a line between words, so that no terminal breaks it within one. A word that is longer than a line stays whole.
+ * Breaks a line between words, so that no terminal breaks it within a word. A word longer than a line stays whole.
  *
- * @param width in columns; `Infinity` for none
- * @param hanging columns by which further lines are indented more
+ * @param width in columns; `Infinity` for no limit
+ * @param hanging additional columns of indentation for further lines
  */
 export function wrapped(line: string, width: number, hanging = 2): string[] {
   const indent = `${/^ */.exec(line)?.[0] ?? ''}${' '.repeat(hanging)}`;
@@ -62,7 +62,7 @@ export function wrapped(line: string, width: number, hanging = 2): string[] {
   return [...lines, rest];
 }
 
-/** Styles a text for a terminal, or returns it as it is. */
+/** Styles a text for a terminal, or returns it unchanged. */
 export type Style = (style: 'bold' | 'dim' | 'red' | 'green', text: string) => string;
 export const PLAIN: Style = (_, text) => text;
 

@@ -10,6 +10,6 @@ export function addCounts<Name extends string>(total: Record<Name, number>, more
   for (const name of Object.keys(more) as Name[]) total[name] = known(name) + (more[name] ?? 0);
 }
 
-/** Counts items by a text, in the order of their first occurrence. */
+/** Counts items by the text that `textOf` returns, in the order of their first occurrence. */
 export const countBy = <T>(items: readonly T[], textOf: (item: T) => string): Record<string, number> =>
   Object.fromEntries([...Map.groupBy(items, textOf)].map(([text, group]) => [text, group.length]));

@@ -1,4 +1,4 @@
-/** Reads JSON that may be none. */
+/** Reads text that may not be JSON. */
 
 /** Returns the value of a JSON text; `undefined` if it is not JSON. The parser's error is dropped, since it quotes the text. */
 export function jsonIn(text: string | Buffer): unknown {

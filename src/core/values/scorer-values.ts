@@ -8,7 +8,7 @@ export type ScorerValues =
   | { kind: 'number'; min: number; max: number }
   | { kind: 'boolean' };
 
-/** Returns the values that are not numbers, the first one being what the scorer asks for. */
+/** Returns the values of a scorer whose values are not numbers. The first is the value that the scorer asks for. */
 export function valueNames(values: ScorerValues): string[] {
   if (values.kind === 'categories') return [...values.values];
   return values.kind === 'boolean' ? ['true', 'false'] : ['yes', 'no'];
@@ -47,8 +47,8 @@ function fromList(values: readonly string[], given: unknown): string | undefined
 }
 
 /**
- * Returns the scorer's value that `given` states, or `undefined`. Nothing is guessed: `mostly yes`, `4/5`, a number out of
- * range and a word of another language are not values.
+ * Returns the scorer's value that `given` states, or `undefined`. Nothing is guessed: `mostly yes`, `4/5`, a number out
+ * of range and a word of another language are not values.
  */
 export function readValue(values: ScorerValues, given: unknown): string | number | boolean | undefined {
   switch (values.kind) {

@@ -1,4 +1,4 @@
-/** How much it matters that a reply fails a scorer, the gravest first. Without one, a scorer is about the task. */
+/** How much it matters that a reply fails a scorer, worst first. A scorer without a severity concerns the task. */
 export const SEVERITIES = ['harm', 'task', 'style'] as const;
 export type Severity = (typeof SEVERITIES)[number];
 
@@ -8,12 +8,12 @@ export const severestFirst = (a: Severity = 'task', b: Severity = 'task'): numbe
 
 /** How bad a reply is. */
 export interface Badness {
-  /** Of the gravest failing scorer. */
+  /** Severity of the worst failing scorer. */
   severity: Severity;
   /** Failing scorers, without those that fail because of another one. */
   causes: number;
 }
 
-/** Compares two replies: the more severe failure comes first, then the one with more causes. */
+/** Compares two replies: the more severe failure comes first, then the reply with more causes. */
 export const worstFirst = (a: Badness, b: Badness): number =>
   severestFirst(a.severity, b.severity) || b.causes - a.causes;
