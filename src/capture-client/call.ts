@@ -1,4 +1,4 @@
-/** What is known of one call while it runs: its times, its bytes, and how it ended. */
+/** The state of one call while it runs: its times, its bytes, and how it ended. */
 import { randomUUID } from 'node:crypto';
 
 export type Ended = 'whole' | 'broke' | 'left' | 'failed';
@@ -16,7 +16,7 @@ interface ClientFields {
   dropped?: number | undefined;
 }
 
-/** Memory of a call without its contents, of a piece's time, and of a kept piece beside its bytes. */
+/** Memory of a call without its contents, of a piece's time, and of a kept piece in addition to its bytes. */
 export const OVERHEAD = 4096;
 const TIME = 56;
 const PIECE = 200;
@@ -26,10 +26,10 @@ export class Side {
   contentType: string | null = null;
   /** Bytes that came, also those that are not kept. */
   total = 0;
-  /** Why the content is not kept. */
+  /** Reason why the content is not kept. */
   left: 'too-large' | 'memory' | 'unreadable' | 'unread' | undefined;
   kept: Buffer[] = [];
-  /** Memory of what is kept, in bytes. */
+  /** Memory of the kept content, in bytes. */
   held = 0;
 
   /** Copies bytes: the application may change its own afterwards. @param bytes `undefined` if they cannot be read @param most that are kept */
@@ -60,21 +60,27 @@ export class Call {
   readonly client: ClientFields;
   readonly endpoint: string;
   variant: string;
-  /** Fields of the line's `eventMetadata`, as JSON: what cannot be written fails here, and not in a batch of others. */
+  /**
+   * Fields of the line's `eventMetadata`, as JSON. If they cannot be serialized, the error occurs here, and not in a
+   * batch of several calls.
+   */
   readonly about: string;
   /** Milliseconds and bytes. */
   readonly pieces: [number, number][] = [];
-  /** When the last piece came. */
+  /** Arrival time of the last piece. */
   seenMs: number | undefined;
-  /** Pieces whose times are kept: fewer where the memory is over its bound. */
+  /** Maximum number of pieces whose times are kept. It is reduced when the memory exceeds its bound. */
   mostPieces = 512;
-  /** Of the reply, until the call ends: where the application aborts it, it has neither an error nor an end. */
+  /**
+   * Socket of the reply until the call ends. If the application aborts the reply, the socket has neither an error nor
+   * an end.
+   */
   socket: { errored?: Error | null; readableEnded?: boolean } | undefined;
   /** The reply has ended, or may go on, within the length of a frame. */
   endsInFrame = false;
-  /** That the application gave to the call. */
+  /** The abort signal that the application passed to the call. */
   signal: { aborted: boolean; reason?: unknown } | undefined;
-  /** Of the request, until it is taken. */
+  /** Body of the request, until it is read. */
   body: unknown;
   readonly #clock = performance.now();
 
@@ -112,10 +118,13 @@ const cut = (value: unknown, most: number): unknown => (typeof value === 'string
 
 const MOST_CLASS_CHARS = 100;
 
-/** How the SDK's handler ends a call that is aborted: before its reply, and in it. */
+/** Errors of the SDK's handler for an aborted call: before its reply, and during the reply. */
 const ABORTED = ['AbortError', 'ECONNRESET'];
 
-/** Returns how an error ended a call. What the application aborted by its signal is a time-out by the signal's reason alone. */
+/**
+ * Returns how an error ended a call. An abort by the application's signal counts as a time-out only if the signal's
+ * reason is a time-out.
+ */
 export function endOf({ client: { status }, signal, socket }: Call, error: unknown): [Ended, CallError?] {
   const hasReply = status !== undefined && status < 400;
   const told = errorOf(error, status);
@@ -128,7 +137,7 @@ export function endOf({ client: { status }, signal, socket }: Call, error: unkno
   return [hasReply ? 'broke' : 'failed', told];
 }
 
-/** @param status of the last reply, or `undefined` if there was none */
+/** @param status of the last reply, or `undefined` without a reply */
 function errorOf(error: unknown, status: number | undefined): CallError {
   const { name = 'Error', code } = (error ?? {}) as { name?: string; code?: unknown };
   const system = typeof code === 'string' && /^E[A-Z_]+$/.test(code) ? code : '';

@@ -1,6 +1,6 @@
 /**
- * Captures what an application asks a SageMaker endpoint, and what it gets: `captureInvocations(client, { bucket, prefix })`. The entry
- * of the package's `capture-client`, which imports nothing of the product.
+ * Captures an application's requests to a SageMaker endpoint, and the replies: `captureInvocations(client, { bucket,
+ * prefix })`. This is the entry of the package's `capture-client`, which imports no other code of the product.
  */
 import { S3Client } from '@aws-sdk/client-s3';
 import type { SageMakerRuntimeClient } from '@aws-sdk/client-sagemaker-runtime';
@@ -22,7 +22,7 @@ export interface Captures {
 }
 
 const COMMANDS = ['InvokeEndpointCommand', 'InvokeEndpointWithResponseStreamCommand'];
-/** Errors of calls that a container may have seen: SageMaker captures the unstreamed ones itself. */
+/** Errors of calls that may have reached a container: SageMaker captures unstreamed calls of this kind itself. */
 const CONTAINER_SAW = ['model', 'stream', 'aborted'];
 /** The SDK writes its own warnings to the console, if it has no logger. */
 const SILENT = { debug() {}, info() {}, warn() {}, error() {} };
@@ -30,8 +30,8 @@ const SILENT = { debug() {}, info() {}, warn() {}, error() {} };
 const CAPTURES = Symbol.for('sagemaker-inference-monitor.captures');
 
 /**
- * Captures the calls of a client from now on. Requests and replies stay what they are. A second call changes nothing, and returns the
- * captures of the first.
+ * Captures the calls of a client from now on. Requests and replies are not changed. A second call has no effect, and
+ * returns the captures of the first call.
  *
  * @throws TypeError about an option that is not allowed
  */
@@ -52,7 +52,7 @@ function s3Of({ config }: SageMakerRuntimeClient, given: CaptureOptions['s3'] = 
   return new S3Client({ ...defaults, ...given });
 }
 
-/** Adds the middlewares. Nothing that goes wrong in them reaches the application. */
+/** Adds the middlewares. Their errors never reach the application. */
 function watch(client: SageMakerRuntimeClient, sender: Sender, settings: Settings): void {
   const calls = new WeakMap<object, Call>();
   client.middlewareStack.add(
@@ -74,7 +74,7 @@ function watch(client: SageMakerRuntimeClient, sender: Sender, settings: Setting
   client.middlewareStack.add(
     (next, context) => async (args) => {
       const call = calls.get(context);
-      // Of an earlier attempt.
+      // These are values of an earlier attempt.
       if (call !== undefined) {
         Object.assign(call.client, { status: undefined, firstByteMs: undefined });
         calls.set(args.request as object, call);
@@ -106,7 +106,7 @@ type HttpReply = {
   body?: Pick<Call, 'socket'> & Partial<AsyncIterable<Uint8Array>>;
 };
 
-/** Of the last attempt, if there are several. */
+/** Records the headers of a reply. With several attempts, the last one counts. */
 function headersCame(call: Call, { statusCode, headers = {}, body }: HttpReply): void {
   call.client.firstByteMs = call.now();
   call.client.status = statusCode;

@@ -1,11 +1,11 @@
-/** What the application gives and gets: the options of the capture with their defaults, and its numbers. */
+/** The application's options for the capture with their defaults, and the statistics that it gets. */
 import { join, posix } from 'node:path';
 import type { S3Client, S3ClientConfig } from '@aws-sdk/client-s3';
 
 export interface CaptureOptions {
   /** The bucket that the monitor's stack watches. */
   bucket: string;
-  /** The prefix above the endpoints' names, as in Data Capture's `DestinationS3Uri`. Default: none. */
+  /** The prefix above the endpoints' names, as in Data Capture's `DestinationS3Uri`. Default: no prefix. */
   prefix?: string;
   /** `streams` (default): streams, and calls that reached no container. `all`: for endpoints without Data Capture. */
   calls?: 'streams' | 'all';
@@ -15,13 +15,16 @@ export interface CaptureOptions {
   s3?: S3Client | S3ClientConfig;
   /** A longer request or reply is captured without its content. Default 1 MB. */
   maxBodyBytes?: number;
-  /** The bound on all captures in memory, those of open streams too. Default 8 MB. */
+  /** Maximum memory of all captures, including open streams. Default 8 MB. */
   memoryBytes?: number;
   /** An object is written when this many bytes wait. Default 1 MB. */
   batchBytes?: number;
   /** An object is written after this time. Default 5 seconds. */
   batchMs?: number;
-  /** A folder for what cannot be written to S3. Default: none; such captures stay in memory, within its bound. */
+  /**
+   * A folder for captures that cannot be written to S3. Default: no folder; such captures stay in memory, within its
+   * bound.
+   */
   spoolFolder?: string;
   /** The bound on the folder. Default 256 MB. */
   spoolBytes?: number;
@@ -49,7 +52,7 @@ const MB = 1_000_000;
 const AMOUNTS = { maxBodyBytes: MB, memoryBytes: 8 * MB, batchBytes: MB, batchMs: 5_000, spoolBytes: 256 * MB };
 const DEFAULTS = { prefix: '', calls: 'streams' as const, sampling: 1, ...AMOUNTS };
 
-/** Its `spoolFolder` is the one of the bucket. */
+/** The options with defaults. `spoolFolder` is the bucket's subfolder. */
 export type Settings = Required<Omit<CaptureOptions, 's3' | 'spoolFolder'>> & Pick<CaptureOptions, 'spoolFolder'>;
 
 /** @throws TypeError about an option that is not allowed */

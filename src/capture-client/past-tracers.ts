@@ -1,4 +1,7 @@
-/** Hides the capture's own requests from what traces those of the application, by names that its packages share: none is imported. */
+/**
+ * Hides the capture's own requests from tracers in the application, by names that the tracers' packages share. No
+ * tracer is imported.
+ */
 
 /** X-Ray passes over a request that has its header. Of another it raises an error, where there is no segment. */
 export const passXRay =

@@ -14,19 +14,19 @@ import { makeFolder, spool, spooled } from './spool.ts';
 /** A PUT that takes longer is given up and made again. */
 const PUT_LIMIT_MS = 30_000;
 const FLUSH_MS = 10_000;
-/** What the captures may add to the end of a process. */
+/** Maximum time by which the captures may delay the end of a process. */
 const END_MS = 3_000;
 /** Node takes a longer time for 1 ms. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
-/** The SDK hashes what it sends: so many bytes at a time, with other work in between. */
+/** The SDK hashes the body that it sends: this many bytes at a time, with other work in between. */
 const SLICE = 64 * 1024;
 
-/** Whether S3 answered: it may take others. */
+/** Whether S3 answered with an error, so that it may accept other requests. */
 const isAnswer = (error: unknown) => (error as S3ServiceException).$metadata?.httpStatusCode !== undefined;
 
 const senders = new Set<Sender>();
 
-/** At the end of the process, when nothing asynchronous runs any more. */
+/** Runs at the end of the process, when asynchronous code does not run any more. */
 function finish(): void {
   const lost = [...senders].reduce((sum, sender) => sum + (sender.quietly(() => sender.finish()) ?? 0), 0);
   if (lost === 0) return;
@@ -51,7 +51,7 @@ export class Sender {
   #timer: NodeJS.Timeout | undefined;
   #running = Promise.resolve();
   #toldDropped = 0;
-  /** Of a process that is ending: until then it waits for S3. */
+  /** Signals that the process is ending. Until it is aborted, the process waits for S3. */
   #ending: AbortSignal | undefined;
   readonly #sums = {
     written: 0,
@@ -82,14 +82,14 @@ export class Sender {
 
   async flush(limitMs = FLUSH_MS): Promise<CaptureStats> {
     const done = new AbortController();
-    // It also keeps the process alive, as nothing else here does.
+    // The timer also keeps the process alive. The client has nothing else that does.
     const limit = sleep(Math.min(limitMs, LONGEST_TIMER_MS), undefined, { signal: done.signal }).catch(() => {});
     await Promise.race([this.#run(), limit]);
     done.abort();
     return this.stats();
   }
 
-  /** Takes a call whose request was sent. @throws RangeError if there is no room for it */
+  /** Adds a call whose request was sent. @throws RangeError if there is no room for the call */
   begin(call: Call): void {
     const { memoryBytes: most } = this.#settings;
     if (this.#calls.size * OVERHEAD > most)
@@ -109,10 +109,10 @@ export class Sender {
     this.#grow(bytes?.byteLength ?? 0);
   }
 
-  /** Ends a call. Does nothing if it has ended. @param endMs since its start */
+  /** Ends a call. Does nothing if it has already ended. @param endMs milliseconds since its start */
   end(call: Call, ended: Ended, error?: CallError, endMs = call.now()): void {
     if (call.client.ended !== undefined) return;
-    // Not a reply of 0 bytes: nobody knows what came.
+    // The reply is not empty: its bytes are unknown.
     if (ended === 'left' && call.client.pieceCount === undefined) call.reply.leaveOut('unread');
     Object.assign(call.client, { ended, error, endMs });
     call.socket = undefined;
@@ -128,7 +128,7 @@ export class Sender {
     if (this.#timer !== undefined) void this.#run();
   }
 
-  /** Runs work on a call. An error in it costs the capture, and nothing else. @param call one that may be in the memory */
+  /** Runs work on a call. An error costs only the capture. @param call a call that may be in memory */
   quietly<T>(work: () => T, call?: Call): T | undefined {
     try {
       return work();
@@ -156,7 +156,7 @@ export class Sender {
     this.#timer = setTimeout(() => void this.#run(), Math.min(this.#settings.batchMs, LONGEST_TIMER_MS)).unref();
   }
 
-  /** Runs a round after the one that runs. */
+  /** Runs a round after the current round. */
   #run(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -164,11 +164,14 @@ export class Sender {
     return this.#running;
   }
 
-  /** Tries once to write what has ended, and what was spooled. What is not written is spooled; without a folder it waits in memory. */
+  /**
+   * Tries once to write the ended calls and the spooled batches. Batches that are not written are spooled; without a
+   * folder they wait in memory.
+   */
   async #round(): Promise<void> {
     const { spoolFolder } = this.#settings;
     const refused = new Set<string>();
-    // Not before what the request that woke it does next.
+    // Let the request that started this round continue first.
     await turn();
     try {
       await this.#writeEnded(refused);
@@ -190,8 +193,9 @@ export class Sender {
   }
 
   /**
-   * Yields the keys of batches: those that wait, and new ones of the calls that have ended by now, each before the next is made, since a
-   * batch loses no contents any more. `undefined` between pieces of the work.
+   * Yields the keys of batches: waiting batches, then new batches of the calls that have ended. Each batch is created
+   * only when the previous one is sent, because a batch cannot drop contents any more. Yields `undefined` between parts
+   * of the work.
    */
   *#keys(refused: ReadonlySet<string>): Generator<string | undefined> {
     yield* [...this.#batches.keys()];
@@ -218,7 +222,7 @@ export class Sender {
     }
   }
 
-  /** Moves what has ended to the folder. What finds no room in it is lost. Yields between pieces of the work. */
+  /** Moves ended calls to the folder. Captures that do not fit are lost. Yields between parts of the work. */
   *#keep(): Generator<undefined> {
     for (const key of this.#keys(new Set())) {
       const body = this.#batches.get(key ?? '');
@@ -241,7 +245,7 @@ export class Sender {
     this.#batches.delete(key);
   }
 
-  /** Before the process ends by itself: tries to write what is left. Nothing can go on with an open stream. */
+  /** Tries to write the rest before the process ends by itself. An open stream cannot continue. */
   finishLater(): void {
     for (const call of this.#calls) this.end(call, 'left');
     // Node asks again when it has been tried.
@@ -250,7 +254,7 @@ export class Sender {
     void this.flush(END_MS);
   }
 
-  /** Keeps what was not written. Returns how many captures are lost. */
+  /** Keeps captures that were not written. Returns the number of lost captures. */
   finish(): number {
     this.#ending ??= AbortSignal.abort();
     const { dropped } = this.#sums;
@@ -259,7 +263,10 @@ export class Sender {
     return this.#sums.dropped - dropped;
   }
 
-  /** Another process may have sent a file. What cannot be read holds up no other. */
+  /**
+   * Reads a spooled file. Another process may have sent it already. A file that cannot be read does not hold up other
+   * files.
+   */
   #read(file: string): Buffer | undefined {
     try {
       return readFileSync(file);
@@ -269,7 +276,7 @@ export class Sender {
     }
   }
 
-  /** @param refused endpoints and variants whose batches S3 has refused in this round: they hold up no others */
+  /** @param refused endpoints and variants whose batches S3 has refused in this round: they do not hold up others */
   async #put(key: string, refused: Set<string>): Promise<void> {
     const place = key.split('/').slice(0, -5).join('/');
     if (refused.has(place)) return;

@@ -1,6 +1,7 @@
 /**
- * A folder for batches of a bucket that is away: the path of a file is the key of its object. All is synchronous, so that it works at
- * the end of the process, too: a batch is some megabyte, and goes to the system's memory.
+ * A folder for batches while the bucket is not available. A file's path is the key of its object. All functions are
+ * synchronous, so that they also work at the end of the process. A batch has a few megabytes, and is written to the
+ * operating system's cache.
  */
 import { mkdirSync, readdirSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, sep } from 'node:path';

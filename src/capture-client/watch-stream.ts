@@ -10,8 +10,8 @@ const forgotten = new FinalizationRegistry<{ call: Call; sender: Sender }>(({ ca
 );
 
 /**
- * Makes the iterators of a stream tell what they yield. The stream is the same object as before, and each piece reaches the application
- * when it comes. Nothing here but the iterators holds the stream.
+ * Makes the iterators of a stream report what they yield. The stream stays the same object, and each piece reaches the
+ * application when it arrives. Only the iterators hold a reference to the stream.
  */
 export function watchStream(stream: AsyncIterable<object>, call: Call, sender: Sender): void {
   const iterate = stream[Symbol.asyncIterator];
@@ -22,11 +22,15 @@ export function watchStream(stream: AsyncIterable<object>, call: Call, sender: S
       return watched(this, iterate.call(this) as AsyncIterator<Piece, unknown>, call, sender);
     },
   });
-  // No closure: it would hold `iterate`, and by it the reply's messages, until the garbage collector has told of the stream.
+  // Register without a closure: it would hold `iterate`, and through it the reply's messages, until the garbage
+  // collector has reported the stream.
   forgotten.register(stream, { call, sender });
 }
 
-/** Makes the iterator of a reply's body tell whether the body may end here. The SDK takes one that ends in a frame's length for whole. */
+/**
+ * Makes the iterator of a reply's body report whether the body may end at this point. The SDK accepts a body that ends
+ * within a frame's length as complete.
+ */
 export function watchFrames(body: Partial<AsyncIterable<Uint8Array>>, call: Call): void {
   const iterate = body[Symbol.asyncIterator];
   if (iterate === undefined) return;
@@ -73,7 +77,7 @@ async function* watched(_stream: object, inner: AsyncIterator<Piece, unknown>, c
     sender.quietly(() => sender.end(call, ...endOf(call, error)));
     throw error;
   } finally {
-    // Does nothing but where the application has left.
+    // Has an effect only if the application left the stream early.
     sender.end(call, 'left');
     await inner.return?.();
   }
