@@ -1,13 +1,13 @@
 /**
- * A circuit breaker over all functions of the stack. It opens when a server throttles one call after the other, or says that the quota
- * of the day is used up. Then no call starts until its time is over. The first function to notice that sends one call on trial: an
- * answer closes the breaker, throttling opens it for twice as long.
+ * A circuit breaker over all functions of the stack. It opens when a server throttles several calls in a row, or
+ * reports that the daily quota is used up. Then no call starts until its time is over. The first function to notice the
+ * end sends one trial call: an answer closes the breaker, throttling opens it for twice as long.
  */
 import { asNumber, type Clock, type ItemChange, type LimitsTable, realClock, warnOnce } from './table.ts';
 
 export type Breaker = Pick<TableBreaker, keyof TableBreaker>;
 
-/** So many throttled calls in a row, over this time, open the breaker. */
+/** The breaker opens after this many throttled calls in a row over this time. */
 const REQUESTS_REFUSED = { inRow: 5, forMs: 30_000 };
 /** The first pause. Each further one is twice as long. */
 const PAUSE_MS = 30_000;
@@ -16,7 +16,7 @@ const LONGEST_PAUSE_MS = 900_000;
 const DAY_RETRY_MS = 3_600_000;
 /** A trial call ends within this time, or its function has. */
 const TRIAL_MS = 150_000;
-/** How long what was read is believed. */
+/** How long a read of the state is used. */
 const READ_MS = 3_000;
 /** Time to keep the item. */
 const TTL_SECONDS = 3 * 24 * 3_600;
@@ -26,7 +26,7 @@ const nextDay = (now: number): number => (Math.floor(now / 86_400_000) + 1) * 86
 
 interface State {
   until: number;
-  /** How often it has opened in a row. */
+  /** Number of times in a row that it has opened. */
   level: number;
   /** 1: because the day has no room. */
   forDay: 0 | 1;
@@ -59,7 +59,7 @@ export class TableBreaker {
     return this.#state.until > this.#clock.now() ? this.#state.until : undefined;
   }
 
-  /** Whether it is open because the provider's day has no room. */
+  /** Whether it is open because the provider's daily quota is used up. */
   get forDay(): boolean {
     return this.openUntilMs !== undefined && this.#state.forDay === 1;
   }
@@ -85,7 +85,7 @@ export class TableBreaker {
     const { level, forDay } = this.#state;
     if (kind === 'answered') {
       this.#throttled = { count: 0, since: 0 };
-      // An answer to a call from before says nothing about a day that is used up.
+      // An answer to an earlier call is no evidence that a used-up daily quota is available again.
       if (level > 0 && (trial !== undefined || forDay === 0)) await this.#write(CLOSED);
     } else if (kind === 'perDay') {
       const until = trial === undefined ? nextDay(now) : Math.min(nextDay(now), now + DAY_RETRY_MS);
@@ -97,7 +97,7 @@ export class TableBreaker {
       const { inRow, forMs } = this.#opensAfter;
       if (trial !== undefined || (count >= inRow && now - since >= forMs)) await this.#open(now);
     } else if (trial !== undefined) {
-      // A call on trial that ended otherwise decides nothing: the next one is on trial.
+      // A trial call that ended in another way decides nothing: the next call is the trial.
       await this.#write({ ...this.#state, until: now });
     }
     if (trial === undefined || trial !== this.#trial) return;
@@ -118,7 +118,7 @@ export class TableBreaker {
   /** @returns whether this function may send the call on trial */
   async #startTrial(): Promise<boolean> {
     const before = this.#state;
-    // Whether the day is over is what the trial finds out. Until then, others wait and hold nothing.
+    // The trial finds out whether the day is over. Until then, others wait without holding a slot.
     const next: State = { ...before, until: this.#clock.now() + TRIAL_MS, forDay: 0 };
     if (!(await this.#write(next, '#until = :before', before.until))) return false;
     this.#trial = Promise.withResolvers<void>();

@@ -1,19 +1,21 @@
 /**
- * The judge's budget over all functions: a cap in US dollars for a day (UTC) and one for a run.
+ * The judge's budget over all functions: a cap in US dollars for each day (UTC) and each run.
  *
- * An item of the table counts what is committed of a cap. A function commits a block by one conditional write, pays its calls from
- * it in memory, and gives the rest back when it ends. A call is reserved at its worst case and paid at its cost. So what is paid never
- * exceeds the cap, whatever is killed, repeated or lost, unless a call costs more than its announced maximum.
+ * An item of the table counts the committed part of a cap. A function commits a block with one conditional write, pays
+ * its calls from the block in memory, and returns the rest when it ends. A call is reserved at its worst case and paid
+ * at its cost. Payments therefore never exceed the cap, even if functions are killed, repeated or lost, unless a call
+ * costs more than its announced maximum.
  *
- * A block is 2% of what is left of the cap at most, or the worst case of up to 16 calls in flight if that is more, and no call begins
- * beyond it: when those in flight have used it up, the next one waits for one of them. A function that is killed leaves its block committed
- * until the day or the run ends, and so does a write whose reply is lost. Of a cap, 20 blocks of 2% leave two thirds.
+ * A block is at most 2% of the rest of the cap, or the worst case of up to 16 calls in flight if that is more. No call
+ * starts beyond the cap: if calls in flight have used it up, the next call waits for one of them. A killed function
+ * leaves its block committed until the day or the run ends, and so does a write whose reply is lost. After 20 blocks of
+ * 2%, two thirds of a cap are left.
  *
  *     <scope>                  committed: nanodollars that are spent, or in a block or a deposit
- *                              spent: nanodollars that were paid. It follows when a function commits a further block, or ends
- *     <scope>#deposit#<name>   amount: nanodollars for answers that arrive after the function that asked has ended
+ *                              spent: nanodollars that were paid; updated when a function commits another block, or ends
+ *     <scope>#deposit#<name>   amount: nanodollars for answers that arrive after the asking function has ended
  *
- * Money is committed before a deposit has it, and the deposit is ended before its money is given back.
+ * Money is committed before it goes into a deposit, and the deposit ends before its money is returned.
  */
 import { RetryableError } from '../core/errors/errors.ts';
 import { chargeOf, type SpendingLimit } from './spending-limit.ts';
@@ -25,13 +27,16 @@ type Nanos = number;
 /** Rounded up, so that spending stays below a cap. */
 const toNanos = (usd: number): Nanos => Math.ceil(usd * NANOS_PER_USD - 1e-6);
 
-/** The share of what is left that a function commits at most … */
+/** Maximum share of the rest that a function commits … */
 const SHARE_OF_REST = 0.02;
-/** … and the calls: those in flight that it may have whatever share they are, and twice those that it makes at the same time. */
+/**
+ * … and its limits in calls: `inFlight` are allowed regardless of that share; `most` is twice the number of concurrent
+ * calls of a function.
+ */
 const CALLS_IN_BLOCK = { inFlight: 16, most: 64 };
 /** A cap without room is not asked again for this long. Other functions may give money back at any time. */
 const FULL_MS = 1_000;
-/** How often a commitment whose reply is lost is made again. Each time may leave too much committed. */
+/** Number of attempts at a commitment whose reply is lost. Each attempt may leave too much committed. */
 const COMMIT_ATTEMPTS = 3;
 /** The figures are kept long enough to check the monthly bill. */
 const TTL_SECONDS = 62 * 86_400;
@@ -48,7 +53,7 @@ export interface BudgetOptions {
   now?: (() => number) | undefined;
 }
 
-/** Money for answers that arrive later, and the accounts that have it. */
+/** Money for answers that arrive later, and the accounts that hold it. */
 export interface Deposit {
   name: string;
   scopes: string[];
@@ -60,22 +65,22 @@ export const runScope = (run: string): string => `run#${run}`;
 /** Returns the US dollars of a cap that are spent, or that functions have committed. @param item of the cap */
 export const usedUsd = (item: Item | undefined): number => asNumber(item?.committed) / NANOS_PER_USD;
 
-/** The cap of a day or of a run, and the block that this function has of it. */
+/** The cap of a day or of a run, and this function's block of it. */
 class Account {
   readonly scope: string;
   readonly cap: Nanos;
   readonly #table: LimitsTable;
   readonly #now: () => number;
-  /** What all functions have committed, as last seen. */
+  /** The amount that all functions have committed, as last seen. */
   #committed: Nanos | undefined;
-  /** The part of the block that no call has reserved. Negative if a call cost more than its maximum. */
+  /** The part of the block that is not reserved for a call. Negative if a call cost more than its maximum. */
   #free: Nanos = 0;
   /** Reserved by the calls in flight. */
   #reserved: Nanos = 0;
   /** Paid, and not yet counted in the item. */
   #paid: Nanos = 0;
   #isClosed = false;
-  /** The smallest amount that the cap had no room for, and how long that is believed. */
+  /** The smallest amount that the cap had no room for, and how long this result is used. */
   #full = { amount: Number.POSITIVE_INFINITY, until: 0 };
 
   constructor({ table, now = Date.now }: BudgetOptions, scope: string, capUsd = 0) {
@@ -138,7 +143,10 @@ class Account {
     }
   }
 
-  /** Adds to the block, or gives of it back, and counts what was paid. @returns whether no more than `limit` was committed before */
+  /**
+   * Adds an amount to the block, or returns it, and counts payments. @returns whether at most `limit` was committed
+   * before
+   */
   async #write(amount: Nanos, limit?: Nanos): Promise<boolean> {
     const paid = this.#paid;
     if (!(await this.add(amount, paid, limit))) return false;
@@ -156,14 +164,14 @@ class Account {
       const made = await this.#table.updateOnce({ scope: this.scope, expression, condition, values });
       if (made === undefined) return false;
       if (made !== 'unknown') this.#committed = asNumber(made.committed);
-      // To commit twice wastes money. To give back twice would exceed the cap.
+      // Committing twice wastes money. Returning money twice would exceed the cap.
       if (made !== 'unknown' || committed <= 0) return true;
       values.spent = 0;
     }
     throw noAnswer(this.scope);
   }
 
-  /** Makes a deposit of money that is committed. @returns false if another attempt has made one of that name */
+  /** Makes a deposit of committed money. @returns false if another attempt has made a deposit of that name */
   async deposit(name: string, amount: Nanos): Promise<boolean> {
     const made = await this.#table.updateOnce({
       scope: this.#depositScope(name),
@@ -175,7 +183,7 @@ class Account {
     return made !== undefined;
   }
 
-  /** Ends a deposit: counts what was paid and gives the rest back. @returns false if there is none */
+  /** Ends a deposit: counts payments and returns the rest. @returns false if there is no such deposit */
   async settleDeposit(name: string, paid: Nanos): Promise<boolean> {
     const scope = this.#depositScope(name);
     const expression = 'SET #ttl = :ttl REMOVE #amount';
@@ -197,7 +205,7 @@ class Account {
 const noAnswer = (where: string): RetryableError =>
   new RetryableError('BudgetTableUnavailable', 'DynamoDB did not answer', { where });
 
-/** Reserves money of every account, or from none. @returns whether all have room */
+/** Reserves money in all accounts, or in none. @returns whether all accounts have room */
 async function inEach(
   accounts: readonly Account[],
   reserve: (account: Account) => Promise<boolean>,
@@ -231,7 +239,8 @@ export class Budget implements SpendingLimit {
 
   /**
    * @param maxUsd the worst case of the call
-   * @returns `held` if a cap has no room for it; otherwise what charges the cost of the call, 0 if it was not made
+   * @returns `held` if a cap has no room for it; otherwise a function that charges the cost of the call, 0 if it was
+   *   not made
    */
   async reserve(maxUsd: number): Promise<{ settle(actualUsd: number): Promise<void> } | 'held'> {
     const amount = toNanos(maxUsd);
@@ -242,14 +251,14 @@ export class Budget implements SpendingLimit {
       const reserved = this.#queue.then(() => inEach(accounts, (account) => account.reserve(amount), release));
       this.#queue = reserved.catch(() => undefined);
       if (await reserved) return { settle: (actualUsd) => this.#settle(accounts, amount, actualUsd) };
-      // Calls mostly cost less than their worst case. What those in flight give back may be enough.
+      // Calls mostly cost less than their worst case. The money that calls in flight return may be enough.
       if (this.#ended > ended) continue;
       if (![...this.#accounts.values()].some(({ isInUse }) => isInUse)) return 'held';
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
     }
   }
 
-  /** Gives back what was committed and not used. Calls in flight are charged at their worst case. */
+  /** Returns committed money that was not used. Calls in flight are charged at their worst case. */
   async close(): Promise<void> {
     await this.#queue;
     const closed = [...this.#accounts.values()].map((account) => account.close());
@@ -283,14 +292,14 @@ export class Budget implements SpendingLimit {
     }
   }
 
-  /** Gives back the deposit that an earlier attempt at the same work may have left. Call it before reserving anything. */
+  /** Returns the deposit that an earlier attempt at the same work may have left. Call it before reserving money. */
   async dropDeposit(name: string): Promise<void> {
     await this.settleDeposit({ name, scopes: this.#current().map(({ scope }) => scope) }, 0);
   }
 
   /**
-   * Ends a deposit: charges the cost of its answers and gives the rest back.
-   * @returns false if it had ended before. Nothing is charged then, because the cost was charged when it ended
+   * Ends a deposit: charges the cost of its answers and returns the rest.
+   * @returns false if it had already ended, and its cost was charged then
    */
   async settleDeposit({ name, scopes }: Deposit, paidUsd: number): Promise<boolean> {
     const paid = toNanos(chargeOf(paidUsd));
@@ -298,7 +307,7 @@ export class Budget implements SpendingLimit {
     return (await Promise.all(ended)).some(Boolean);
   }
 
-  /** The accounts that a call is paid from. That of a day that is over remains until `close`. */
+  /** Returns the accounts from which calls are paid. The account of a past day remains until `close`. */
   #current(): readonly Account[] {
     const { dailyUsd = 0, runUsd, run, now = Date.now } = this.#options;
     const caps: [scope: string, usd: number][] = [];

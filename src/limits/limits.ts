@@ -1,6 +1,6 @@
 /**
- * The limits of the stack: what all functions of all runs together may ask of MLflow, of the judge, and of Lambda. Their items are in one
- * table, with those of the budget and of the locks.
+ * The limits of the stack: how much all functions of all runs together may ask of MLflow, of the judge, and of Lambda.
+ * Their items are in one table, together with the budget and the locks.
  */
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { type Breaker, TableBreaker } from './breaker.ts';
@@ -9,15 +9,15 @@ import { type CallLimit, type Permits, TableSemaphore } from './semaphore.ts';
 import { SIZES } from './sizes.ts';
 import { limitsTable, realClock } from './table.ts';
 
-/** What stands before the requests to MLflow. */
+/** Limits that requests to MLflow must pass. */
 export interface MlflowLimits {
   /** Absent: no limit. */
   rate?: RateLimit | undefined;
-  /** It is told of each request, and keeps chunks from being begun. Absent outside of the stack. */
+  /** Receives the outcome of each request, and prevents the start of chunks. Absent outside of the stack. */
   breaker?: Breaker | undefined;
 }
 
-/** What stands before each call of the judge. */
+/** Limits that each call of the judge must pass. */
 export interface JudgeLimits {
   breaker: Breaker;
   /** The tokens of the calls, as the provider counts them. Absent: no limit. */
@@ -27,7 +27,7 @@ export interface JudgeLimits {
 /** All are absent without a table, as in a test. */
 export interface Limits {
   mlflow?: MlflowLimits | undefined;
-  /** Returns what stands before the calls of a model, by its id in the settings. */
+  /** Returns the limits for the calls of a model, by its id in the settings. */
   judge?: ((model: string) => JudgeLimits) | undefined;
   permits?: Permits | undefined;
 }

@@ -1,7 +1,8 @@
 /**
- * Locks that all functions of the stack share: each is an item, or the claim of an item that also keeps something. The item has its owner,
- * the time at which the lock ends, and a revision that grows whenever an owner takes it. An owner takes it if it is free, if it is its own
- * already, or if its time is over: the locks of a function that was killed are free after a minute.
+ * Locks that all functions of the stack share. Each lock is an item, or the claim of an item that also stores a value.
+ * The item has its owner, the time at which the lock ends, and a revision that grows whenever an owner takes it. An
+ * owner takes the lock if it is free, already its own, or expired: the locks of a killed function are free after a
+ * minute.
  *
  *     const lock = new Lock({ table, owner: context.awsRequestId });
  *     await lock.during(scopes, async (items, assertHeld) => {
@@ -11,10 +12,11 @@
  *       await lock.release(scope, { expression: 'SET #fact = :fact', values: { fact } });
  *     });
  *
- * A function makes one `Lock`, with an owner that no other attempt has: two attempts with one owner would both have the lock.
+ * A function creates one `Lock`, with an owner that no other attempt has: two attempts with the same owner would both
+ * have the lock.
  *
- * With `acquire` and `release` a run may leave its work to the one that has the lock: it writes down the work, then tries to take the
- * lock; the other one looks for work again after it has released the lock.
+ * With `acquire` and `release` a run may leave its work to the owner of the lock: it writes down the work, then tries
+ * to take the lock. The owner looks for work again after it has released the lock.
  */
 
 import { RetryableError } from '../core/errors/errors.ts';
@@ -32,26 +34,29 @@ interface LockOptions {
   table: LimitsTable;
   /** Up to 256 bytes. */
   owner: string;
-  /** What the owner works on, for those who read the item. */
+  /** The owner's work, for readers of the item. */
   chunk?: string;
   clock?: Clock;
 }
 
-/** What this owner has taken. */
+/** A lock that this owner has taken. */
 interface Held {
   revision: number;
   /** Until when it is ours for certain, epoch milliseconds. */
   untilMs: number;
 }
 
-/** How long a lock lasts. `during` renews it at each third of this time. */
+/** How long a lock lasts. `during` renews it after each third of this time. */
 const HOLD_MS = 60_000;
 /** Waiting callers try again after a random time of up to this, so that they do not return together. */
 const LONGEST_PAUSE_MS = 1_000;
 const SCOPES_AT_ONCE = 32;
-/** Twice as long as a function lives. A lock that lasts longer is of one with a wrong clock, and would stay for as long: it counts as free. */
+/**
+ * Twice the lifetime of a function. A lock that lasts longer comes from a wrong clock, and would remain for as long: it
+ * counts as free.
+ */
 const LONGEST_MS = 1_800_000;
-/** DynamoDB deletes the item this long after it was last taken. What it keeps besides is kept for as long. */
+/** DynamoDB deletes the item this long after it was last taken. Other values in the item are kept equally long. */
 const KEPT_SECONDS = 90 * 86_400;
 
 export class Lock {
@@ -70,7 +75,7 @@ export class Lock {
    * Takes a lock.
    *
    * @param scope the key of the item, up to 1,000 bytes
-   * @returns the item as it was before, empty if it did not exist; or the other owner that has it
+   * @returns the item before the change, empty if it did not exist; or the other owner that has the lock
    */
   async acquire(
     scope: string,
@@ -98,7 +103,7 @@ export class Lock {
       const other = { owner: chunk?.S || owner?.S || '', untilMs: asNumber(until) };
       const isFree = owner === undefined || owner.S === this.#who.owner || other.untilMs <= now || other.untilMs > most;
       if (!isFree) return { other };
-      // It was released in the meantime, or its revision is of a clock that is ahead.
+      // The lock was released in the meantime, or its revision comes from a clock that is ahead.
       least = asNumber(known) + 1;
     }
   }
@@ -109,9 +114,9 @@ export class Lock {
   }
 
   /**
-   * Gives a lock back, and makes a change of the item with it, whose expression is a `SET`.
+   * Releases a lock, and changes the item in the same write. The expression must be a `SET`.
    *
-   * @throws RetryableError `LockLost` if another owner has taken it since; then nothing is changed
+   * @throws RetryableError `LockLost` if another owner has taken the lock since; then the item is not changed
    */
   async release(scope: string, { expression = '', values = {} }: Partial<ItemChange> = {}): Promise<void> {
     const { revision } = this.#held.get(scope) ?? { revision: -1 };
@@ -119,7 +124,7 @@ export class Lock {
     const made = await this.#table.update({
       scope,
       expression: `${expression} REMOVE #owner, #chunk, #until`.trim(),
-      // The owner may be gone: the SDK repeats a request whose reply is lost.
+      // The owner may already be removed: the SDK repeats a request whose reply is lost.
       condition: '#revision = :revision',
       values: { ...values, revision },
     });
@@ -127,12 +132,12 @@ export class Lock {
   }
 
   /**
-   * Does the work for items while it has their locks, and never without them: first for those that are free, then for the rest. It has no
-   * lock while it waits.
+   * Does the work for items while it holds their locks, and never without them: first for free items, then for the
+   * rest. It holds no lock while it waits.
    *
-   * @param work gets the items as they were by scope, and a function that throws RetryableError `LockLost` if a lock may end within 20
-   *   seconds. The locks that it has not released are given back after it.
-   * @param beginBy epoch milliseconds after which it does not begin
+   * @param work gets the items by scope as they were, and a function that throws RetryableError `LockLost` if a lock
+   *   may end within 20 seconds. Locks that it has not released are released after it.
+   * @param beginBy epoch milliseconds after which it does not start
    * @throws RetryableError `LockTaken` when another owner still has one of the locks at `beginBy`
    */
   async during(
@@ -189,7 +194,7 @@ export class Lock {
       condition: '#owner = :owner AND #revision = :revision',
       values: { owner: this.#who.owner, revision: held.revision, until },
     };
-    // Without an answer it ends when its time is over.
+    // Without a reply, the lock ends when its time is over.
     const made = await this.#table.update(change).catch(() => 'unknown' as const);
     if (made !== 'unknown') held.untilMs = made === undefined ? 0 : until;
   }

@@ -1,8 +1,9 @@
 /**
- * A rate limit of requests or tokens, over all functions of the stack. An item of the table has the time at which the next unit is
- * due. A function that needs units moves that time on and gets the interval before it, in which it spaces its units evenly. So
- * whoever asks is served in order, nothing is refused, and together they never exceed the rate. A function asks about once a
- * second, for as many units as it used in the last one. One that crashes loses at most such a share.
+ * A rate limit of requests or tokens, over all functions of the stack. An item of the table has the time at which the
+ * next unit is due. A function that needs units moves that time forward and gets the interval before it, in which it
+ * spaces its units evenly. So functions are served in order, no request is refused, and together they never exceed the
+ * rate. A function asks about once a second, for as many units as it used in the last second. A function that crashes
+ * loses at most such a share.
  */
 import { asNumber, type Clock, type LimitsTable, realClock, warnOnce } from './table.ts';
 
@@ -29,14 +30,14 @@ export class TableRateLimit {
   readonly #options: Required<RateLimitOptions>;
   /** Units that were assigned and not used. Negative if more were used than acquired. */
   #left = 0;
-  /** Epoch milliseconds at which the next of them is due. */
+  /** Time at which the next unit is due, epoch milliseconds. */
   #dueAt = 0;
   /** Units to ask for. */
   #share = 1;
   #askedAt = 0;
-  /** Whether units of the last share were lost: it was larger than what this function uses in its time. */
+  /** Whether units of the last share were lost because it was larger than this function could use in its time. */
   #hasLost = false;
-  /** Whether others were waiting when this function last asked. */
+  /** Whether other functions were waiting when this function last asked. */
   #isBusy = false;
   #queue: Promise<unknown> = Promise.resolve();
 
@@ -79,7 +80,8 @@ export class TableRateLimit {
   async #extend(needed: number): Promise<void> {
     const { clock, perSecond } = this.#options;
     const now = clock.now();
-    // More while a share lasts less than a second, and fewer when it lasts longer, cannot be used, or keeps others waiting.
+    // Ask for more if a share lasts less than a second. Ask for fewer if it lasts longer, cannot be used, or keeps
+    // others waiting.
     this.#share *= now - this.#askedAt >= SHARE_MS || this.#hasLost ? 0.5 : 1.5;
     this.#hasLost = false;
     this.#share = Math.max(1, Math.min(this.#share, (perSecond * SHARE_MS) / 1000));
@@ -114,7 +116,7 @@ export class TableRateLimit {
         if (changed !== undefined) return asNumber(changed.dueAt) - ms;
         this.#isBusy = !this.#isBusy;
       } catch (error) {
-        // Better to exceed the rate than to stop the pipeline. Each function still keeps to it.
+        // Exceeding the rate is better than stopping the pipeline. Each function still observes the rate by itself.
         warnOnce('The rate of the stack is unknown', error);
         return now;
       }

@@ -1,13 +1,14 @@
 /**
- * A semaphore over all runs of the stack: how many functions process chunks at the same time, and how many calls of the judge they make
- * together. An item of the table counts the permits of a window of time. A function takes its permits in each window that it runs in,
- * those of the next one before it begins. So the permits of a function that crashes are free again when the window ends.
+ * A semaphore over all runs of the stack: how many functions process chunks at the same time, and how many calls of the
+ * judge they make together. An item of the table counts the permits of a time window. A function takes its permits for
+ * each window in which it runs, before the window begins. So the permits of a function that crashes are free again when
+ * the window ends.
  */
 import { asNumber, type Clock, type Item, type LimitsTable, realClock, warnOnce } from './table.ts';
 
 export type Permits = Pick<TableSemaphore, keyof TableSemaphore>;
 
-/** What limits the calls of a function: the judge's limiter. */
+/** The limiter of a function's calls: the judge's limiter. */
 export interface CallLimit {
   readonly active: number;
   max: number;
@@ -25,7 +26,7 @@ interface SemaphoreOptions {
 }
 
 export const WINDOW_MS = 10_000;
-/** In this part of a window, functions take the permits of the next one, each at a time of its own. */
+/** Functions take the permits of the next window in this part of a window, each at a different time. */
 const RENEWED = { from: 0.5, to: 0.9 };
 /** Target rate of refused attempts per second, over all waiting chunks. */
 const REFUSALS_PER_SECOND = 0.5;
@@ -33,7 +34,7 @@ const REFUSALS_PER_SECOND = 0.5;
 const LONGEST_WAIT = 225;
 const TTL_SECONDS = 3_600;
 
-/** How often there was no permit, in the window before this one and in this one so far. */
+/** How often a permit was refused: in the previous window, and in the current window so far. */
 export interface Refusals {
   before: number;
   now: number;
@@ -58,7 +59,7 @@ export function waitAfterRefusal(waited: number, { before, now, elapsedMs }: Ref
 export class TableSemaphore {
   readonly #options: SemaphoreOptions;
   readonly #clock: Clock;
-  /** The most calls of one function: as its limiter was made. */
+  /** Maximum number of calls of one function, as set when its limiter was created. */
   readonly #most: number;
   /** The permits for calls, by the window in which this function has them. */
   #held = new Map<number, number>();
@@ -127,7 +128,10 @@ export class TableSemaphore {
     }
   }
 
-  /** Takes the permits of the next window. A function that runs keeps its own, whatever the number. @returns the calls in it */
+  /**
+   * Takes the permits of the next window. A running function keeps its own permit, whatever the number. @returns the
+   * number of calls in the window
+   */
   async #renew(window: number): Promise<number> {
     const { calls: most, limit } = this.#options;
     const running = await this.#read(window);
@@ -142,7 +146,7 @@ export class TableSemaphore {
       [window, own],
       [window + 1, taken],
     ]);
-    // No further call starts above the share, and until the next window begins, above what it will have.
+    // No further call starts above the share, or, until the next window begins, above the share of that window.
     this.#allow(Math.min(own, share, taken));
     return Math.min(share, taken);
   }

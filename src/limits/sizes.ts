@@ -1,6 +1,6 @@
 /**
- * The limits that `SIZE` stands for, of all functions together: calls of the judge at the same time, and requests a second to a
- * managed MLflow, for which AWS publishes none. docs/limits.md says why they are these.
+ * The limits behind `SIZE` for all functions together: concurrent calls of the judge, and requests a second to a
+ * managed MLflow, for which AWS publishes no limit. docs/limits.md explains the values.
  */
 export const SIZES = {
   small: { judgeCalls: 32, mlflowRequests: 12 },

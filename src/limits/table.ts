@@ -1,6 +1,6 @@
 /**
- * Reads and writes items of the stack's DynamoDB table of limits, whose failures become named errors; and what all
- * limits share.
+ * Reads and writes items of the stack's DynamoDB table of limits, turns failures into named errors, and contains
+ * helpers for all limits.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -20,8 +20,8 @@ import { countThrottle } from '../core/process/throttles.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 
 /**
- * A write that is throttled is refused immediately and was not made. The waits are
- * up to 50, 100, … ms: 2.3 s in all, half of it on average, for a partition to get through a burst.
+ * A throttled write is refused immediately and has no effect. The waits are up to 50, 100, … ms: 2.3 s in all, half of
+ * it on average, for a partition to get through a burst.
  */
 export const REFUSED_ATTEMPTS = 10;
 export const REFUSED_WAIT_MS = 50;
@@ -33,9 +33,9 @@ export interface ItemChange {
   scope: string;
   expression: string;
   condition?: string | undefined;
-  /** By name, for `:name` in expressions. */
+  /** Values by name, for `:name` in expressions. */
   values: Record<string, number | string | Uint8Array>;
-  /** Which attributes `update` returns: by default those that it changed, as they are now. */
+  /** The attributes that `update` returns. Default: the changed attributes with their new values. */
   returns?: 'ALL_OLD';
 }
 
@@ -51,7 +51,7 @@ const attributesOf = (values: ItemChange['values'], prefix = ''): Item =>
 
 let client: DynamoDBClient | undefined;
 
-/** Returns the client of the table. There is one in a process, so that all limits share its connections. */
+/** Returns the client of the table. A process has only one client, so that all limits share its connections. */
 export function tableClient(): DynamoDBClient {
   client ??= new DynamoDBClient({});
   return client;
@@ -79,9 +79,10 @@ export class LimitsTable {
   }
 
   /**
-   * Makes the change. The SDK may send it twice: its condition must not hold a second time, or its repetition do no harm.
+   * Makes the change. The SDK may send it twice, so its condition must not hold a second time, or repeating it must do
+   * no harm.
    *
-   * @returns the changed attributes or those that `returns` names; `undefined` if the condition was not met
+   * @returns the changed attributes or those selected by `returns`; `undefined` if the condition was not met
    */
   async update(change: ItemChange): Promise<Item | undefined> {
     return this.send(change.scope, async () => {
@@ -92,14 +93,14 @@ export class LimitsTable {
   }
 
   /**
-   * Makes the change at most once: nothing repeats it, the SDK included.
+   * Makes the change at most once: it is never repeated, not even by the SDK.
    *
-   * @returns the changed attributes; `undefined` if the condition was not met; `unknown` if no reply tells
+   * @returns the changed attributes; `undefined` if the condition was not met; `unknown` if no reply shows the outcome
    */
   async updateOnce(change: ItemChange): Promise<Item | undefined | 'unknown'> {
     return this.send<Item | 'unknown'>(change.scope, async () => {
       const command = new UpdateItemCommand({ ...this.#update(change), ReturnValues: 'UPDATED_NEW' });
-      // Inside of the SDK's retries, which repeat no error that they do not know.
+      // Throw inside the SDK's retries, which do not repeat unknown errors.
       command.middlewareStack.add(
         (next) => async (args) => {
           try {
@@ -121,7 +122,7 @@ export class LimitsTable {
     });
   }
 
-  /** Sends again what was refused for the moment. @returns `undefined` if a condition was not met */
+  /** Repeats a request that was refused temporarily. @returns `undefined` if a condition was not met */
   async send<T>(scope: string, send: () => Promise<T>): Promise<T | undefined> {
     for (let attempt = 1; ; attempt += 1) {
       try {
