@@ -9,9 +9,9 @@ import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
 import type { Call, MlflowRest } from './rest.ts';
 import type { Experiment } from './types.ts';
 
-/** Stores the spans of traces as files. Putting a file again changes nothing. */
+/** Stores the spans of traces as files. Putting a file again has no effect. */
 export interface SpansStore {
-  /** Whether the tracking server stores them itself, so that files and posts wait for the same server. */
+  /** Whether the tracking server stores the files itself, so that files and posts wait for the same server. */
   served: boolean;
   /** Resolves when the whole file is stored. */
   put(traceId: string, body: Uint8Array): Promise<void>;
@@ -72,7 +72,7 @@ export function spansStore(rest: MlflowRest, experiment: Experiment, s3: S3Clien
   };
 }
 
-/** @throws PermanentError `MlflowArtifactAccessDenied`, and those of the storage */
+/** @throws PermanentError `MlflowArtifactAccessDenied`, and the errors of the storage */
 export async function putToS3(
   s3: S3Client,
   bucket: string,
@@ -100,7 +100,9 @@ export async function putToS3(
 
 /** Each put is a write and a read. Another client spoils the next one only if it writes within the same milliseconds. */
 const MAX_PUTS = 8;
-/** Attempts per request. After them the delivery of the trace fails, and its retry first reads what exists. */
+/**
+ * Attempts per request. After the last attempt, the delivery of the trace fails, and its retry first reads what exists.
+ */
 const MAX_SENDS = 3;
 
 /**

@@ -26,7 +26,7 @@ export interface Authorizer {
    * @returns whether the request is worth sending again, with other headers
    */
   renew(reply: RefusedReply): Promise<boolean>;
-  /** Tells a person what to check if access is denied. */
+  /** Explains to a person what to check if access is denied. */
   readonly hint: string;
 }
 
@@ -59,7 +59,7 @@ export function secretAuthorizer(source: MlflowSecretSource): Authorizer {
     authorize: async ({ headers }) => ({ ...headers, authorization: await current() }),
     renew: async ({ status, sent }) => {
       if (status !== 401 || typeof source !== 'function') return false;
-      // Of several requests in flight, the first that is rejected loads the secret for all.
+      // Of several requests in flight, the first rejected request loads the secret for all.
       if ((await current()) === sent.authorization) header = undefined;
       return (await current()) !== sent.authorization;
     },
@@ -79,7 +79,7 @@ export const saysExpired = (reply: { text: string; errorType: string }): boolean
 /**
  * Signs requests to SageMaker-managed MLflow in the same way as AWS's Python client: with the service name and the ARN
  * header of the target's kind. `X-Amz-Content-SHA256` is signed. `Connection` is not, because it is added later. Spaces
- * in queries are `%20`.
+ * in queries are encoded as `%20`.
  *
  * @param now the clock, for tests with known signatures
  */

@@ -25,16 +25,16 @@ export interface MlflowClientOptions {
   trackingUri: string;
   /** Replaces the URL that belongs to the ARN. */
   customEndpoint?: string;
-  /** For a URL. A function is called on first use, and again when the server stops accepting the secret. */
+  /** The secret for a URL. A function is called on first use, and again when the server stops accepting the secret. */
   secret?: MlflowSecretSource;
-  /** Signs requests to an ARN. Default: those of the environment. */
+  /** Credentials for signing requests to an ARN. Default: the credentials of the environment. */
   credentials?: AwsCredentialIdentityProvider;
   /** Puts spans into the S3 bucket of the experiment, if the server does not accept spans. */
   s3?: S3Client;
   retry?: Partial<RetryPolicy>;
   /** The timeout of a request in milliseconds; large bodies get more. Default 60,000. */
   timeoutMs?: number;
-  /** What stands before requests, over all functions of the stack. */
+  /** Limits that requests must pass, shared by all functions of the stack. */
   limits?: MlflowLimits | undefined;
 }
 
@@ -65,12 +65,14 @@ export function createMlflowClient(options: MlflowClientOptions) {
     /**
      * Finds the experiment by its name, or creates it.
      *
-     * @param owner is written to the experiment, unless another stack is
-     * @returns the experiment, for an owner with what a person should know before it is written to
-     * @throws PermanentError `MlflowExperimentOfOtherStack` if another stack was the first to write the endpoint's traces there
+     * @param owner is recorded in the experiment, unless another stack is recorded
+     * @returns the experiment. For an owner also a notice, if a person should know something before the stack writes to
+     *   it
+     * @throws PermanentError `MlflowExperimentOfOtherStack` if another stack was the first to write the endpoint's
+     *   traces there
      */
     resolveExperiment: async (name: string, owner?: ExperimentOwner): Promise<Experiment & { notice?: string }> => {
-      // Nothing is created on a server that cannot store the traces.
+      // Create no experiment on a server that cannot store the traces.
       await probe.get();
       const experiment = await resolveExperiment(rest, name);
       if (owner === undefined) return experiment;
@@ -86,7 +88,7 @@ export function createMlflowClient(options: MlflowClientOptions) {
     mendTraces: traceWriter.mend.bind(traceWriter),
     writeAssessments: assessmentWriter.write.bind(assessmentWriter),
     target,
-    /** For other calls: runs and their files. */
+    /** The REST client for other calls: runs and their files. */
     rest,
     /** The capabilities of the server, refreshed every minute. */
     capabilities: () => probe.get(),

@@ -5,7 +5,7 @@ import { type RetryPolicy, waitAfter, withRetries } from '../core/process/retry.
 import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
 import type { WriteTracesResult } from './types.ts';
 
-/** How often a batch is sent that makes the server fail (500) or breaks the connection, before it is halved. */
+/** If a batch makes the server fail (500) or breaks the connection, it is sent this many times before it is halved. */
 const SENDS_BEFORE_HALVING = 3;
 
 /**
@@ -16,11 +16,11 @@ const CONTROL_AFTER_FAILURES = 10;
 
 /**
  * If this many traces are refused and none is accepted, the cause may lie between the client and the server. The chunk
- * fails unless the server accepts a control trace. Fewer refusals are taken as they are.
+ * fails unless the server accepts a control trace. Fewer refusals need no check.
  */
 const CONTROL_AFTER_REFUSALS = 20;
 
-/** Whether a trace that exists was written by this client, with its assessments, or by another one; by its id. */
+/** Whether an existing trace was written by this client with its assessments, or by another client; by trace id. */
 type Existing = ReadonlyMap<string, 'written' | 'alreadyThere'>;
 
 export interface Delivery<T extends { traceId: string }> {
@@ -29,7 +29,7 @@ export interface Delivery<T extends { traceId: string }> {
   before?(batch: readonly T[]): Promise<void>;
   /** Does the work, which is the last check and `send`, when that may make a request at once. */
   limited<R>(work: () => Promise<R>): Promise<R>;
-  /** Writes the whole batch or nothing. */
+  /** Writes the whole batch, or no trace of it. */
   send(batch: readonly T[]): Promise<void>;
   /** Writes a control trace, once. */
   control(): Promise<void>;
@@ -84,10 +84,10 @@ export class Deliveries<T extends { traceId: string }> {
   }
 
   /**
-   * Sends once what does not exist of a batch.
+   * Sends the absent traces of a batch once.
    *
-   * @param open traces that are found to exist leave its batch
-   * @param unknown an attempt before may have written them
+   * @param open traces that turn out to exist are removed from its batch
+   * @param unknown whether an earlier attempt may have written them
    */
   async #send(open: { batch: readonly T[] }, unknown: boolean): Promise<void> {
     const { before, limited, send } = this.#delivery;
@@ -133,9 +133,9 @@ export class Deliveries<T extends { traceId: string }> {
   }
 
   /**
-   * Distinguishes a trace that MLflow cannot store from one that met a server with intermittent failures. Repeated 5xx
-   * alone prove nothing. So the suspects are sent in rounds, until each is accepted or found faulty. A faulty one fails
-   * again and again while the server accepts other traces in between.
+   * Distinguishes a trace that MLflow cannot store from a trace that met intermittent failures of the server. Repeated
+   * 5xx alone are no proof. So the suspects are sent in rounds, until each is accepted or found faulty: it fails again
+   * and again while the server accepts other traces in between.
    *
    * @throws MlflowRetryableError if suspects remain after all rounds; and failures that must stop the writing
    */
@@ -216,8 +216,8 @@ export class Deliveries<T extends { traceId: string }> {
 }
 
 /**
- * Whether a failure may be the fault of one trace: MLflow returns 500 for text that its database driver cannot encode, and
- * gateways break the connection while a body that is too large is sent. Other failures are the server's.
+ * Whether one trace may be at fault: MLflow returns 500 for text that its database driver cannot encode, and gateways
+ * break the connection if a body is too large. Other failures are the server's.
  */
 const mayBeTheContent = (error: MlflowRetryableError): boolean => error.status === 500 || error.whileSending;
 

@@ -3,7 +3,7 @@ import type { TraceRecord } from '../captures/trace/types.ts';
 import { otlpRequest, otlpTrace } from './otlp.ts';
 import { spansFile } from './trace-json.ts';
 
-/** How the server takes spans: by OTLP, after the trace is posted with its tags; or as a file. */
+/** How the server accepts spans: by OTLP, after the trace is posted with its tags; or as a file. */
 export type SpansForm = 'otlp' | 'file';
 
 /** Returns the spans for `TraceRecord.encoded`. */

@@ -2,8 +2,8 @@
 import { PermanentError, RetryableError, type RetryableErrorName } from '../core/errors/errors.ts';
 
 /**
- * The outcome of a failed call. `none`: the server did nothing, because it refused or was not reached. `unknown`: the server
- * may have done the work, so a writer must read before it writes again.
+ * The outcome of a failed call. `none`: the server did no work, because it refused or was not reached. `unknown`: the
+ * server may have done the work, so a writer must read before it writes again.
  */
 type Outcome = 'none' | 'unknown';
 
@@ -38,11 +38,11 @@ export class MlflowRetryableError extends RetryableError {
   }
 }
 
-/** A reply with status 200 that proves nothing: a gateway that forwards nothing answers so too. */
+/** Returns the error for a reply with status 200 that is no proof: a gateway that forwards nothing also answers 200. */
 export const notStored = (message: string, got: string, where: string): MlflowRetryableError =>
   new MlflowRetryableError('MlflowNotStored', message, { got, where, outcome: 'unknown' });
 
-/** Returns `undefined` where MLflow says that what a call is about is not there. @throws any other error */
+/** Returns `undefined` if MLflow reports that the subject of a call does not exist. @throws any other error */
 export function orAbsent(error: unknown): undefined {
   if (!(error instanceof MlflowRefusedError) || error.errorCode !== 'RESOURCE_DOES_NOT_EXIST') throw error;
 }

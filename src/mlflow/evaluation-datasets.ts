@@ -1,4 +1,4 @@
-/** MLflow's evaluation datasets (3.4 and newer): inputs to evaluate a model with, and what is expected of its replies. */
+/** MLflow's evaluation datasets (3.4 and newer): inputs for evaluating a model, and expectations of its replies. */
 import * as z from 'zod';
 import { PermanentError } from '../core/errors/errors.ts';
 import { MlflowRefusedError } from './errors.ts';
@@ -52,7 +52,9 @@ export async function resolveDataset(rest: Rest, experimentId: string, name: str
   }
 }
 
-/** Writes records. One with the inputs of an existing record changes that one, so a repeated call adds nothing. */
+/**
+ * Writes records. A record with the inputs of an existing record changes that record, so a repeated call adds nothing.
+ */
 export async function fillDataset(
   rest: Rest,
   id: string,

@@ -22,7 +22,10 @@ import {
   type WriteOptions,
 } from './types.ts';
 
-/** Also per page. A filter with 100 ids has 3.7 kB. The reply for 100 traces with 20 assessments each has about 1 MB. */
+/**
+ * Ids per read, and per page. A filter with 100 ids has 3.7 kB. The reply for 100 traces with 20 assessments each has
+ * about 1 MB.
+ */
 const IDS_PER_READ = 100;
 const CONCURRENT_READS = 2;
 
@@ -79,7 +82,7 @@ export async function* pagesOf<Page extends { next_page_token?: string | undefin
 /** MLflow sets this tag when it stores spans that came by OTLP. */
 const SPANS_TAG = 'mlflow.trace.spansLocation';
 
-/** Whether a trace exists without spans that came by OTLP. */
+/** Whether a trace exists without spans sent by OTLP. */
 export const lacksSpans = (stored: StoredTrace | undefined): boolean =>
   stored?.info !== undefined && !stored.info.tagKeys.includes(SPANS_TAG);
 
@@ -127,12 +130,13 @@ function isEdited({ create_time, last_update_time, metadata }: AssessmentReply):
 }
 
 // -------------------------------------------------------------------------------------------------------- verdicts
-// One request per verdict: it can neither overwrite nor revive anything.
+// One request per verdict: it can neither overwrite nor revive another verdict.
 
 /**
- * The judge has many captures in flight; the server must have far fewer writes. MLflow's database pool has 15 connections,
- * and SQLite one writer: with 48 concurrent posts, 100 traces took 94 s and ended with errors of the pool. Ten Lambdas
- * with 2 posts each are just above the pool. A post takes about 15 ms, so 2 of them write over 100 traces per second.
+ * The judge has many captures in flight; the server must have far fewer writes. MLflow's database pool has 15
+ * connections, and SQLite one writer: with 48 concurrent posts, 100 traces took 94 s and ended with errors of the pool.
+ * Ten Lambdas with 2 posts each are just above the pool. A post takes about 15 ms, so 2 concurrent posts write over 100
+ * traces per second.
  */
 export const CONCURRENT_WRITES = 2;
 
@@ -145,9 +149,9 @@ const FRESH_MS = 20_000;
 /** Refusals after which the trace is read again. Another run on the same captures may have changed it in between. */
 const MAX_REFUSALS = 2;
 
-/** What this call has done for the verdicts of a trace so far; by their ids. */
+/** The progress of this call on the verdicts of a trace; by their ids. */
 const noProgress = ({ assertHeld }: WriteOptions) => ({
-  /** Sent, with any outcome. If one of them exists later, this call wrote it. */
+  /** Sent verdicts, with any outcome. If a sent verdict exists later, this call wrote it. */
   sent: new Set<string>(),
   /** Accepted by MLflow. They are never sent again: a person may have deleted them since. */
   accepted: new Set<string>(),
@@ -157,7 +161,9 @@ const noProgress = ({ assertHeld }: WriteOptions) => ({
 
 type Progress = ReturnType<typeof noProgress>;
 
-/** Writes the verdicts of traces that exist, one request per verdict: it can neither overwrite nor revive anything. */
+/**
+ * Writes the verdicts of existing traces, one request per verdict: it can neither overwrite nor revive another verdict.
+ */
 export class AssessmentWriter {
   readonly #rest: MlflowRest;
   readonly #probe: CapabilityProbe;
@@ -197,8 +203,8 @@ export class AssessmentWriter {
   }
 
   /**
-   * Reads the trace if what is known of it is too old: it was read before the judge was asked, which may be minutes ago,
-   * and an assessment that is replaced must still be valid. Then writes what is missing.
+   * Writes the missing verdicts of a trace. Reads the trace again first if its last read is too old: it was read before
+   * the judge was asked, perhaps minutes ago, and an assessment that is replaced must still be valid.
    */
   async #writeMissing(
     trace: StoredTrace,
@@ -209,7 +215,7 @@ export class AssessmentWriter {
     const { sent, accepted, assertHeld } = progress;
     const open = assessments.filter(({ assessmentId }) => !accepted.has(assessmentId));
     const reads = again || isOutdated(trace, assessments);
-    // The waiting comes first, so that the read is not old when the verdicts are sent.
+    // Wait first, so that the read is recent when the verdicts are sent.
     for (const _read of reads ? open : []) await this.#rest.waitForRate();
     const known = await this.#withoutDoubles(reads ? await this.#read(trace) : trace, open, progress);
     if (known === undefined) return { written: [], alreadyThere: [], traceMissing: true };
@@ -236,7 +242,9 @@ export class AssessmentWriter {
     };
   }
 
-  /** Deletes verdicts until each scorer that has judged again has one in force. @returns the trace as it is then */
+  /**
+   * Deletes verdicts until each scorer that has judged again has only one valid verdict. @returns the trace after that
+   */
   async #withoutDoubles(
     trace: StoredTrace | undefined,
     assessments: readonly NewAssessment[],

@@ -16,7 +16,8 @@ import type { Experiment, ExperimentOwner } from './types.ts';
 const MAX_LOOKUPS = 3;
 
 /**
- * Finds the experiment by its name, also the one that had the name when a stack first wrote to it, or creates it.
+ * Finds the experiment by its name, or by the name that it had when a stack first wrote to it. Creates it if it is
+ * missing.
  *
  * @throws PermanentError `MlflowExperimentDeleted`; its name is in use until it is restored or permanently deleted
  */
@@ -55,7 +56,7 @@ async function findTagged(rest: MlflowRest, key: string, value: string): Promise
 }
 
 /**
- * Returns what a person should know before the stack writes to the experiment that its settings name.
+ * Returns a notice for the user before the stack writes to the experiment named in its settings.
  *
  * @param experiment absent if it does not exist yet
  */
@@ -78,10 +79,10 @@ export async function experimentNotice(
 }
 
 /**
- * Notes which stack writes an endpoint's traces to the experiment, and by which name the stack has found it. Of two stacks that do so for
- * the first time at the same moment, both may pass; the next run of one of them does not.
+ * Records which stack writes an endpoint's traces to the experiment, and the name by which the stack has found it. If
+ * two stacks do so for the first time at the same moment, both may pass, but the next run of one of them fails.
  *
- * @throws PermanentError `MlflowExperimentOfOtherStack` if it is another one
+ * @throws PermanentError `MlflowExperimentOfOtherStack` if another stack is recorded
  */
 export async function claimExperiment(
   rest: MlflowRest,
@@ -105,7 +106,7 @@ export async function claimExperiment(
   if (tags[nameTag(setName)] === undefined) await addTag(rest, id, nameTag(setName), 'yes');
 }
 
-/** Adds a tag to an experiment that lacks it. @returns its value, which may be that of another client */
+/** Adds a tag to an experiment that lacks it. @returns its value, which another client may have written */
 async function addTag(rest: MlflowRest, id: string, key: string, value: string): Promise<string> {
   const json = { experiment_id: id, key, value };
   try {
@@ -130,7 +131,10 @@ export async function getExperiment(rest: MlflowRest, id: string): Promise<Exper
   });
 }
 
-/** Returns the experiment with this name, or the one that had it, if it exists. A deleted one counts as missing, because it has no traces. */
+/**
+ * Returns the experiment with this name or former name, if it exists. A deleted experiment counts as missing, because
+ * it has no traces.
+ */
 export async function findExperiment(rest: MlflowRest, name: string): Promise<Experiment | undefined> {
   try {
     return await findNamed(rest, name);

@@ -15,7 +15,7 @@ export function storableText(text: string, maxChars: number): string {
   return cut(cleanText(text), maxChars, MARK);
 }
 
-/** Cuts an identifier so that different ones stay different: `<beginning>…#<16 hex digits of its SHA-256>`. */
+/** Cuts an identifier so that different identifiers stay different: `<beginning>…#<16 hex digits of its SHA-256>`. */
 export const cutIdentifier = (id: string, maxChars?: number): string => fitted(id, maxChars, '…#');
 
 /** Replaces characters in the name of a tag that would make MLflow refuse the tag or drop it silently. */

@@ -33,8 +33,9 @@ const hrTime = (ms: number): HrTime => {
 };
 
 /**
- * Encodes an attribute. MLflow parses a text that is a JSON object, array or string, and keeps every other text. Numbers and
- * booleans are therefore sent as they are, and everything else as JSON, including text that happens to be JSON.
+ * Encodes an attribute. MLflow parses a text that is a JSON object, array or string, and keeps every other text.
+ * Numbers and booleans are therefore sent unchanged, and all other values as JSON, including text that happens to be
+ * JSON.
  */
 const attributeValue = (value: unknown): AttributeValue =>
   typeof value === 'number' || typeof value === 'boolean' ? value : storableJson(value);
@@ -105,8 +106,8 @@ export function otlpRequest(traces: readonly OtlpTrace[]): Uint8Array {
 }
 
 /**
- * Returns the number of rejected spans from the reply to an OTLP request; `undefined` if the reply is something else, such
- * as the page of a gateway.
+ * Returns the number of rejected spans from the reply to an OTLP request. Returns `undefined` if the reply has another
+ * form, such as a gateway's page.
  */
 export function rejectedSpans(reply: Uint8Array): number | undefined {
   if (reply.length === 0) return 0;

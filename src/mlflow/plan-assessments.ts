@@ -56,9 +56,9 @@ function stepFor(trace: StoredTrace, assessment: NewAssessment): Step {
   const inForce = sameName.filter(({ valid }) => valid);
   const verdicts = inForce.filter((stored) => !isError(stored));
   if (assessment.replaces) {
-    // Without a verdict in force a person has deleted it since. An error never overrides a verdict.
+    // If no verdict is valid, a person has deleted it since. An error never overrides a verdict.
     if (verdicts.length === 0 || assessment.error !== undefined) return 'alreadyThere';
-    // MLflow restores what a deleted one has overridden.
+    // If an assessment is deleted, MLflow restores the assessment that it had overridden.
     const kept = verdicts.find(({ overrides }) => overrides === undefined) ?? verdicts[0];
     return { overrides: kept?.assessmentId ?? '', doubles: verdicts.filter((stored) => stored !== kept) };
   }
@@ -76,12 +76,12 @@ export const isByPerson = ({ sourceType, isEdited, valid }: StoredAssessment): b
 const isError = (stored: StoredAssessment): boolean => stored.errorCode !== undefined;
 
 // ---------------------------------------------------------------------------------------------- labels from a file
-// What a person wrote, edited or deleted in MLflow is never touched.
+// Assessments that a person wrote, edited or deleted in MLflow are never changed.
 
 /** The name of the expectation with the true answer. It is no scorer. */
 export const GROUND_TRUTH = 'ground_truth';
 
-/** Returns the metadata by which a later label tells whether a person has edited this one. */
+/** Returns the metadata that shows a later label whether a person has edited this one. */
 export const labelMetadata = (value: AssessmentValue): Record<string, string> => ({
   [LABEL_METADATA]: cutIdentifier(JSON.stringify(storableValue(value))),
 });
@@ -96,12 +96,15 @@ function stepForLabel(trace: StoredTrace, label: NewAssessment): 'create' | 'upd
   return trace.assessments.some((other) => other.valid && isSame(trace, other, label)) ? 'WrittenByPerson' : 'create';
 }
 
-/** Also when the edit is so young that the times do not show it. */
+/** Compares values too, because a recent edit may not show in the times. */
 function isEdited({ isEdited: isChanged, value, metadata }: StoredAssessment): boolean {
   return isChanged === true || value === undefined || labelMetadata(value)[LABEL_METADATA] !== metadata[LABEL_METADATA];
 }
 
-/** Whether another person has said the same: the true answer of this trace or span, or their own answer to this scorer. */
+/**
+ * Whether another person has given the same kind of label: the true answer of this trace or span, or their own answer
+ * to this scorer.
+ */
 function isSame({ traceId }: StoredTrace, other: StoredAssessment, label: NewAssessment): boolean {
   if (other.name !== label.name || placeOf(traceId, other) !== placeOf(traceId, label)) return false;
   return label.isExpectation
@@ -109,6 +112,6 @@ function isSame({ traceId }: StoredTrace, other: StoredAssessment, label: NewAss
     : other.sourceType === 'HUMAN' && other.sourceId === label.sourceId;
 }
 
-/** What is about the root span is about the trace. */
+/** A label of the root span counts as a label of the trace. */
 const placeOf = (traceId: string, { spanId }: Pick<StoredAssessment, 'spanId'>): string =>
   spanId ?? rootSpanIdOf(traceId);

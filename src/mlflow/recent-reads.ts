@@ -1,18 +1,22 @@
-/** Reads the traces that are being written, many in a request and again before a read is too old to write by it. */
+/**
+ * Reads the traces that are being written, many in one request, and again before a read is too old to rely on for
+ * writing.
+ */
 import type { StoredTrace } from './types.ts';
 
 /**
- * A trace is posted at most this long after a read that did not find it: every version from 3.4 on overwrites one that
- * exists, with what people have changed in it. At 40 traces a second, a read for 100 traces lasts for all of them.
+ * A trace is posted at most this long after a read that did not find it: every version from 3.4 on overwrites an
+ * existing trace, including people's changes. At 40 traces a second, a read for 100 traces is recent enough for all of
+ * them.
  */
 const RECENT_MS = 5_000;
-/** The request of an older read is made for this many traces, the one that is next and those that follow it. */
+/** Number of traces in a repeated read: the next trace to be written and the traces after it. */
 const IDS_AT_ONCE = 100;
 
 type Read = (traceIds: readonly string[]) => Promise<ReadonlyMap<string, StoredTrace>>;
 
 /**
- * Returns a function that returns those of some traces that existed at most 5 s ago; `now`: those that exist now.
+ * Returns a function that returns the traces which existed at most 5 s ago; with `now`, the traces which exist now.
  *
  * @param traceIds in the order in which they are written
  * @param areAbsent whether the caller has just read them, and found none

@@ -36,7 +36,7 @@ const assessment = z.object({
   create_time: z.string().default(''),
   last_update_time: z.string().default(''),
   overrides: z.string().optional(),
-  // MLflow omits the field if nothing has overridden the assessment.
+  // MLflow omits the field unless another assessment has overridden this one.
   valid: z.boolean().default(true),
 });
 
@@ -59,7 +59,7 @@ export type TraceInfoReply = z.infer<typeof traceInfo>;
 export const searchReply = z.object({ traces: z.array(traceInfo).default([]), next_page_token: z.string().optional() });
 export const anyReply = z.unknown();
 
-/** The id of what was written. */
+/** The id of the written object. */
 export const traceReply = z
   .object({ trace: z.object({ trace_info: z.object({ trace_id: z.string() }) }) })
   .transform(({ trace }) => trace.trace_info.trace_id);

@@ -27,13 +27,16 @@ export interface Call {
 }
 
 /**
- * The timeout of a request. 100 traces take 0.5 s on an idle server; on a busy one they wait behind those of ten other
+ * The timeout of a request. 100 traces take 0.5 s on an idle server. On a busy server they wait behind ten other
  * writers. Every 256 KiB of body add a second, for slow connections.
  */
 const BASE_TIMEOUT_MS = 60_000;
 const BYTES_PER_SECOND = 256 * 1024;
 
-/** How often a request is sent again with renewed credentials, after they have expired or the secret was rotated. */
+/**
+ * Number of times that a request is sent again with renewed credentials, after they have expired or the secret was
+ * rotated.
+ */
 const MAX_RENEWALS = 2;
 
 const USER_AGENT = 'sagemaker-inference-monitor';
@@ -45,7 +48,7 @@ interface RestOptions {
   retry: RetryPolicy;
   /** Default 60 s. */
   timeoutMs?: number;
-  /** What stands before requests, over all functions of the stack. Absent: nothing. */
+  /** Limits that requests must pass, shared by all functions of the stack. Absent: no limits. */
   limits?: MlflowLimits | undefined;
 }
 
@@ -71,8 +74,8 @@ export class MlflowRest {
   }
 
   /**
-   * Makes a call once that writes something. Only MLflow names it in the reply: a gateway may answer 200 on its own, or send back
-   * what it got.
+   * Makes a writing call once. Only MLflow's own reply contains the id: a gateway may answer 200 by itself, or echo the
+   * request.
    *
    * @param reply reads the id from the reply
    * @throws MlflowRetryableError `MlflowNotStored`, with an unknown outcome
@@ -84,12 +87,12 @@ export class MlflowRest {
       const isEcho = body.equals(Buffer.from(JSON.stringify(call.json)));
       if (!isEcho && parseReply(body, reply, where) === id) return;
     } catch {
-      // Something else has answered.
+      // Another server has answered.
     }
     throw notStored('The reply does not name what was sent', `${body.length} bytes`, where);
   }
 
-  /** Waits for the rate limit, before a call that depends on something that may change during the wait. */
+  /** Waits for the rate limit, before a call that depends on a state that may change during the wait. */
   async waitForRate(): Promise<void> {
     await this.#options.limits?.rate?.acquire(1);
   }
@@ -101,7 +104,7 @@ export class MlflowRest {
       const { reply, sent } = await this.#send(call);
       const isThrottled = saysThrottled(reply);
       if (isThrottled) countThrottle('mlflow');
-      // A server that fails says nothing about its limit.
+      // A failing server gives no information about its limit.
       if (reply.status < 500) await this.#options.limits?.breaker?.report(isThrottled ? 'throttled' : 'answered');
       if (reply.status >= 200 && reply.status < 300) return reply.body;
       const text = reply.body.toString('utf8');

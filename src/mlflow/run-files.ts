@@ -23,7 +23,7 @@ export interface ResultFile {
 }
 
 /**
- * Puts the files into the run's artifacts. Putting a file again changes nothing.
+ * Puts the files into the run's artifacts. Putting a file again has no effect.
  *
  * @returns the names of the files that were left out, each with the reason
  */

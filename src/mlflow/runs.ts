@@ -26,7 +26,7 @@ export interface RunContent {
   startMs: number;
   endMs: number;
   status: 'FINISHED' | 'FAILED' | 'KILLED';
-  /** When the figures were calculated, epoch ms: of several values MLflow shows the newest. */
+  /** Time at which the figures were calculated, epoch ms. Of several values MLflow shows the newest. */
   atMs: number;
   metrics: Record<string, number>;
   params: Record<string, string>;
@@ -36,7 +36,7 @@ export interface RunContent {
 export interface MlflowRun {
   runId: string;
   artifactUri: string;
-  /** In MLflow's words, such as `RUNNING`. */
+  /** MLflow's status, such as `RUNNING`. */
   status: string;
 }
 
@@ -124,7 +124,7 @@ const dataReply = z.object({
 });
 
 /**
- * Logs metrics and parameters. Logging them again changes nothing: servers before 3.13 refuse a metric that they already
+ * Logs metrics and parameters. Logging them again has no effect: servers before 3.13 refuse a metric that they already
  * have, so each attempt first reads what exists.
  */
 export async function logRun(
@@ -164,7 +164,7 @@ export async function endRun(
 /**
  * Sets the tag that explains a failure of the run, or removes it.
  *
- * @param why `undefined` if nothing failed
+ * @param why `undefined` without a failure
  */
 export async function tellFailure(
   rest: MlflowRest,
@@ -177,6 +177,6 @@ export async function tellFailure(
     return;
   }
   const json = { run_id: runId, key: FAILURE_TAG };
-  // Most runs do not have it.
+  // Most runs do not have the tag.
   await rest.repeat(post('delete-tag', json), anyReply).catch(orAbsent);
 }

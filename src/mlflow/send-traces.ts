@@ -20,14 +20,17 @@ export const TRACES_PER_REQUEST = 100;
 const SIZE_PER_REQUEST = 4 * 1024 * 1024;
 const OTLP_PATH = '/v1/traces';
 
-/** One request is sent while the next is built. More would only wait at a server with one worker. */
+/** One request is sent while the next is built. Further requests would only wait at a server with one worker. */
 const CONCURRENT_OTLP = 2;
 /**
  * Posts at a time. Three keep the server busy, also over a network. More only take its processor time: with 16 verdicts a trace, one
  * bare client wrote 44.5 traces a second to an idle 3.17.2, two 42.7, four 40.1 and eight 38.7 (one worker, SQLite).
  */
 export const CONCURRENT_REST = 3;
-/** With an artifact store of its own, files are put while other traces are posted, so that the server does not wait for it. */
+/**
+ * If the artifact store is separate, files are put while other traces are posted, so that the server does not wait for
+ * the store.
+ */
 const CONCURRENT_WITH_STORE = 8;
 
 export type WriteOutcome = Omit<WriteTracesResult, 'bare'>;
@@ -38,7 +41,7 @@ export interface Sending {
   experiment: Experiment;
   traces: readonly TraceRecord[];
   existing: Delivery<{ traceId: string }>['existing'];
-  /** Throws if nothing may be written any more. */
+  /** Throws if writing is not allowed any more. */
   assertHeld?: (() => void) | undefined;
 }
 
@@ -58,7 +61,7 @@ type Method<T extends { traceId: string }> = Omit<Delivery<T>, 'retry' | 'limite
 
 export class TraceSender {
   readonly #rest: MlflowRest;
-  /** For all calls together: a chunk may write several batches at once. */
+  /** Shared by all calls, because a chunk may write several batches at once. */
   readonly #posts = new Semaphore(CONCURRENT_REST);
   /** Permanently lowered when a gateway refuses a request as too large. */
   #sizePerRequest = SIZE_PER_REQUEST;
@@ -70,7 +73,8 @@ export class TraceSender {
   /**
    * Sends the traces by OTLP, many in a request.
    *
-   * @param confirm throws `MlflowNotStored` if those of a request are not there: its reply is that of any OpenTelemetry collector
+   * @param confirm throws `MlflowNotStored` if the traces of a request do not exist: any OpenTelemetry collector would
+   *   give the same reply
    */
   byOtlp(
     sending: Sending,
@@ -156,7 +160,7 @@ export class TraceSender {
     );
   }
 
-  /** Delivers the traces by `work`, preparing each one just before, and returns their outcome. */
+  /** Delivers the traces with `work`, prepares each trace just before, and returns their outcome. */
   async #deliver<T extends { traceId: string }>(
     { experiment, traces, assertHeld }: Sending,
     method: Method<T>,
@@ -251,8 +255,8 @@ const NAME = 'write check of the inference monitor, may be deleted';
 const DELETE_RETRY = { attempts: 16, capMs: 1_000 };
 
 /**
- * Makes control traces: valid traces that are written to check whether the server accepts any, and then deleted. Their
- * name and a tag explain what they are, in case the process ends before it has deleted them.
+ * Creates control traces: valid traces that are written to check whether the server accepts any trace, and then
+ * deleted. Their name and a tag explain their purpose, in case the process ends before it has deleted them.
  */
 function controlTraces(rest: MlflowRest, experiment: Experiment) {
   const made: string[] = [];

@@ -54,8 +54,8 @@ export const spansFile = (trace: TraceRecord): Buffer =>
   trace.encoded ?? Buffer.from(`{"spans":[${trace.spans.map((record) => span(trace, record)).join(',')}]}`);
 
 /**
- * Returns the facts of a trace whose spans follow by OTLP, without those that OTLP alone would not store. The server would also take
- * previews from the spans, but those show the JSON of a tool call.
+ * Returns the facts of a trace whose spans follow by OTLP, without facts that OTLP alone would not store. The server
+ * would also take previews from the spans, but those show the JSON of a tool call.
  */
 export function factsBeforeSpans(experimentId: string, trace: TraceRecord): Record<string, unknown> {
   const { client_request_id: _id, ...facts } = traceInfo(experimentId, trace);
@@ -94,7 +94,7 @@ export function traceInfo(experimentId: string, trace: TraceRecord): Record<stri
 export const storableValue = (value: AssessmentValue | undefined): AssessmentValue | undefined =>
   typeof value === 'string' ? storableText(value, MAX_RATIONALE_CHARS) : value;
 
-/** Returns the field with what the assessment says. */
+/** Returns the field with the content of the assessment. */
 const content = ({ value, error, isExpectation }: NewAssessment): Record<string, unknown> =>
   isExpectation ? { expectation: { value: storableValue(value) } } : { feedback: feedback({ value, error }) };
 
@@ -135,7 +135,10 @@ export function assessmentJson(assessment: NewAssessment & { overrides?: string 
   };
 }
 
-/** Returns the body that replaces what the assessment with the same id says: an error by a verdict, or a label by a later one. */
+/**
+ * Returns the body that replaces the content of the assessment with the same id: an error by a verdict, or a label by a
+ * later label.
+ */
 export function assessmentUpdateJson(assessment: NewAssessment): Record<string, unknown> {
   return {
     assessment: {

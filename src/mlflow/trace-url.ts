@@ -1,11 +1,11 @@
-/** Where a person can look at traces in MLflow. */
+/** Addresses of MLflow's pages with traces. */
 
 /**
- * Returns the address of the page with an experiment's traces in MLflow; `undefined` if the server has no page without a login
+ * Returns the address of MLflow's page with an experiment's traces. Returns `undefined` if the page needs a login
  * through AWS.
  *
- * @param server the server's address, or the ARN of a managed one
- * @param query selects what the page shows
+ * @param server the server's address, or the ARN of a managed server
+ * @param query selects the content of the page
  */
 export function tracesUrl(
   server: string | undefined,

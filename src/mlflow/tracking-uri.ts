@@ -14,7 +14,10 @@ export interface ManagedMlflowTarget {
 
 export type TrackingTarget = { kind: 'url'; baseUrl: URL } | ManagedMlflowTarget;
 
-/** Address of the server's web page; `undefined` for a managed one, whose page needs a login through AWS. */
+/**
+ * Returns the address of the server's web page. Returns `undefined` for a managed server, whose page needs a login
+ * through AWS.
+ */
 export const webPageOf = (target: TrackingTarget): string | undefined =>
   target.kind === 'url' ? `${target.baseUrl.origin}${target.baseUrl.pathname}` : undefined;
 

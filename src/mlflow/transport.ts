@@ -4,7 +4,7 @@ import https from 'node:https';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 
-/** A body that is sent while it is made, of a known length in bytes. */
+/** A body that is sent while it is created, of a known length in bytes. */
 interface StreamedBody {
   length: number;
   pieces: AsyncIterable<Uint8Array>;
@@ -28,7 +28,7 @@ export interface HttpReply {
   body: Buffer;
 }
 
-/** No reply arrived, or only a part of it. */
+/** The reply did not arrive, or only in part. */
 export class NoReplyError extends Error {
   /** The server may have received the request. */
   readonly sent: boolean;
@@ -86,7 +86,7 @@ function send(request: HttpRequest<Uint8Array | StreamedBody>, agent: http.Agent
       timedOut = true;
       call.destroy(new Error(`no complete reply within ${request.timeoutMs} ms`));
     }, request.timeoutMs);
-    /** Why the rest of a body could not be made. */
+    /** Reason why the rest of a body could not be created. */
     let source: Error | undefined;
     let refused: (() => void) | undefined;
     const fail = (error: Error) => {
@@ -132,7 +132,7 @@ function send(request: HttpRequest<Uint8Array | StreamedBody>, agent: http.Agent
       const pieces = Readable.from(body.pieces).once('error', (error) => {
         source = error;
       });
-      // It ends the call, which reports it.
+      // The error ends the call, which reports it.
       pipeline(pieces, call).catch(() => undefined);
     }
   });

@@ -27,11 +27,13 @@ export interface NewAssessment {
   sourceType: 'LLM_JUDGE' | 'CODE' | 'HUMAN';
   /** `bedrock:/<model>`, the name of the code scorer, or the labeller's name. */
   sourceId: string;
-  /** It is the true answer, and no assessment of the one that was given. */
+  /** Set if this is the true answer instead of an assessment of the given answer. */
   isExpectation?: true;
-  /** It is about this span. Absent: about the trace. */
+  /** The span that is assessed. Absent: the trace. */
   spanId?: string;
-  /** Of a label: it was written before, with this value or another one. If it is gone, a person has deleted it. */
+  /**
+   * For a label: set if it was written before, with this or another value. If it is missing, a person has deleted it.
+   */
   wasWritten?: boolean;
   /** Exactly one of `value` and `error` is set. */
   value?: AssessmentValue;
@@ -40,7 +42,7 @@ export interface NewAssessment {
   /** The values have at most 250 characters. */
   metadata: Record<string, string>;
   createTimeMs: number;
-  /** It overrides the verdict of its scorer that is in force when it is written (`reevaluate`). */
+  /** Set if it overrides the scorer's valid verdict at the time of writing (`reevaluate`). */
   replaces?: true;
 }
 
@@ -54,12 +56,14 @@ export interface StoredAssessment
   errorCode?: string;
   valid: boolean;
   overrides?: string;
-  /** Somebody has changed its value or its rationale since it was written. It is treated as a person’s. */
+  /**
+   * Set if its value or its rationale was changed after it was written. It is then treated as a person's assessment.
+   */
   isEdited?: true;
 }
 
 export interface StoredTrace {
-  /** When the trace was read, epoch milliseconds; `undefined` if it has just been written instead. */
+  /** Time at which the trace was read, epoch milliseconds. `undefined` if it has just been written instead. */
   readAtMs?: number;
   traceId: string;
   state: string;
@@ -72,9 +76,9 @@ export interface StoredTrace {
 /** The outcome of each trace passed to `writeTraces`. */
 export interface WriteTracesResult {
   written: string[];
-  /** Traces that existed when they were to be written. Nothing was sent for them, also no assessment. */
+  /** Traces that existed before they were written. Neither they nor their assessments were sent. */
   alreadyThere: string[];
-  /** Those of `written` whose assessments MLflow refused. They are stored without any. */
+  /** Those of `written` whose assessments MLflow refused. They are stored without assessments. */
   bare: string[];
   /** Traces that MLflow refused for their content, found by halving the batch. All others were written. */
   refused: { traceId: string; reason: { name: string; message: string; words?: string } }[];
@@ -87,9 +91,9 @@ export type LabelLeft = 'DeletedByPerson' | 'EditedByPerson' | 'WrittenByPerson'
 export interface WriteAssessmentsResult {
   written: string[];
   alreadyThere: string[];
-  /** Labels that are not in MLflow for what a person did there. */
+  /** Labels that were not written to MLflow because of a person's action there. */
   left?: { assessmentId: string; because: LabelLeft }[];
-  /** A person deleted the trace while it was judged. Nothing was written, and the trace is not recreated. */
+  /** Set if a person deleted the trace while it was judged. It is not recreated, and no verdict was written. */
   traceMissing?: true;
 }
 
@@ -102,17 +106,23 @@ export const SCORER_NAME = 'mlflow.assessment.scorerName';
 /** The judge that a cascade asks if its first model is not sure, on the first model's verdicts. */
 export const CASCADE_JUDGE = 'monitoring.judge';
 export const SCORER_VERSION = 'mlflow.assessment.scorerVersion';
-/** When a verdict replaced the error with the same id, as an ISO time. */
+/** Time at which a verdict replaced the error with the same id, in ISO format. */
 export const REPLACED_AT = 'monitoring.replacedAt';
-/** What a label from a file says, as it was written. If the value is another one, a person has edited it. */
+/** The value of a label from a file, as written. If the current value differs, a person has edited it. */
 export const LABEL_METADATA = 'monitoring.label';
-/** Whether the label says that the answer was right: `yes` or `no`. Absent where that depends on more than the two. */
+/**
+ * Whether the answer was right according to the label: `yes` or `no`. Absent if that depends on more than label and
+ * answer.
+ */
 export const RIGHT_METADATA = 'monitoring.right';
 export const JUDGE_COST = 'mlflow.assessment.judgeCost';
 export const JUDGE_INPUT_TOKENS = 'mlflow.assessment.judgeInputTokens';
 export const JUDGE_OUTPUT_TOKENS = 'mlflow.assessment.judgeOutputTokens';
 
-/** The run that gave the verdict, so that the retry of a re-evaluation asks nothing twice, and a run counts its own. */
+/**
+ * The run that gave the verdict, so that the retry of a re-evaluation asks no question twice, and a run counts its own
+ * verdicts.
+ */
 export const RUN_METADATA = 'monitoring.run';
 /** The chance with which the capture was judged; see src/quality/sample.ts. Absent on verdicts that are in no counts. */
 export const SAMPLE_METADATA = 'monitoring.sample';

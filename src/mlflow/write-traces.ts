@@ -87,8 +87,8 @@ export class TraceWriter {
   }
 
   /**
-   * Writes the spans of existing traces where they are missing or incomplete: for an attempt after one that was killed
-   * between a trace and its spans, or while another run wrote the same records.
+   * Writes the spans of existing traces if they are missing or incomplete, because an earlier attempt was killed
+   * between a trace and its spans, or another run wrote the same records.
    *
    * @returns the traces whose spans MLflow refused. They are deleted, because they cannot be opened.
    */
@@ -135,7 +135,7 @@ export class TraceWriter {
     return written?.result ?? this.#writeRest(task);
   }
 
-  /** Writes by files what one of several servers behind the same name has not accepted by OTLP. */
+  /** Writes as files the spans that one of several servers behind the same name has not accepted by OTLP. */
   async #writeRest(task: Task): Promise<WriteOutcome> {
     const { experiment, traces } = task;
     const stored = await this.#read(experiment, traces);
@@ -166,7 +166,10 @@ export class TraceWriter {
     return { ...posted, written: [...written], refused: [...posted.refused, ...refused] };
   }
 
-  /** Sends a request without spans, once: a post whose spans are to follow lacks what the server takes from them. */
+  /**
+   * Sends a request without spans, once: a post whose spans are to follow lacks the facts that the server takes from
+   * spans.
+   */
   async #tryOtlp(experiment: Experiment): Promise<void> {
     if (this.#hasOtlp) return;
     try {
@@ -175,15 +178,15 @@ export class TraceWriter {
         await this.#sender.sendOtlp(experiment, []);
       });
     } catch (error) {
-      // MLflow has the route and says that there are no spans (400).
+      // MLflow has the route and reports that there are no spans (400).
       if (!(error instanceof MlflowRefusedError) || error.routeMissing) throw error;
     }
     this.#hasOtlp = true;
   }
 
   /**
-   * Adds the spans of existing traces by OTLP, unless they are there or the trace has been deleted. A trace that a person
-   * deletes at the last moment is created again by its spans, without tags and assessments: it is deleted again.
+   * Adds the spans of existing traces by OTLP, unless they exist or the trace has been deleted. If a person deletes a
+   * trace at the last moment, its spans create it again without tags and assessments. It is then deleted again.
    *
    * @returns the traces whose spans MLflow refused. They are deleted.
    */
@@ -234,7 +237,7 @@ export class TraceWriter {
     return readTraces(this.#options.rest, this.#options.probe, experiment.id, idsOf(traces));
   }
 
-  /** Adds how the outcome of existing traces is told, from reads that are recent enough. */
+  /** Adds a function that reads the outcome of existing traces, from recent reads. */
   #sending({ experiment, traces, areAbsent, assertHeld }: Task): Sending {
     const { rest, probe } = this.#options;
     const existingOf = recentReads((ids) => readTraces(rest, probe, experiment.id, ids), idsOf(traces), areAbsent);
@@ -253,7 +256,7 @@ const joined = (results: readonly WriteOutcome[]): WriteOutcome => ({
   refused: results.flatMap(({ refused }) => refused),
 });
 
-/** Whether the run of a trace that was sent has written it, or another run: the trace in MLflow names it. */
+/** Whether this run or another run has written a trace that was sent: the trace in MLflow names its run. */
 const outcomeOf = (stored: StoredTrace, ours: TraceRecord | undefined, sent: boolean): 'written' | 'alreadyThere' =>
   sent && stored.info?.run === ours?.tags[RUN_TAG] ? 'written' : 'alreadyThere';
 
@@ -265,7 +268,7 @@ function assertStored(sent: readonly { traceId: string }[], stored: ReadonlyMap<
   throw notStored('Spans that were accepted are not in MLflow', got, `POST /v1/traces, trace ${lacking[0]?.traceId}`);
 }
 
-/** Whether a trace has none of the tags with which it was posted. */
+/** Whether a trace lacks all tags with which it was posted, because its spans created it again. */
 function isMadeAnew(trace: TraceRecord, stored: StoredTrace | undefined): boolean {
   const own = Object.keys(traceTags(trace)).filter((key) => !key.startsWith('mlflow.'));
   return stored?.info !== undefined && own.length > 0 && !own.some((key) => stored.info?.tagKeys.includes(key));
@@ -274,7 +277,7 @@ function isMadeAnew(trace: TraceRecord, stored: StoredTrace | undefined): boolea
 /** MLflow stores signed 64-bit nanoseconds, which end on 2262-04-11. */
 const LAST_TIME_MS = Number(2n ** 63n / 1_000_000n) - 1;
 
-/** One trace outside of the range would make MLflow refuse the whole batch. */
+/** A single trace outside of the range would make MLflow refuse the whole batch. */
 const hasStorableTime = (trace: TraceRecord): boolean =>
   [trace, ...trace.spans].every(({ startTimeMs, endTimeMs }) => startTimeMs >= 0 && endTimeMs <= LAST_TIME_MS);
 
