@@ -1,30 +1,36 @@
-/** Sums of counts of an hour and a variant that stay small, whatever captures say: names and bins beyond a limit are one. */
+/**
+ * Sums of counts of an hour and a variant. Their size is bounded whatever captures contain: names and bins beyond a
+ * limit are merged.
+ */
 import type { NumberCounts, QualityCell, QualityCounts } from '../core/contract/quality.ts';
 import { binOf, boundBins } from '../core/statistics/log-bins.ts';
 import { addTree } from './count-tree.ts';
 
-/** A scorer may quote the capture, as those of languages do. Errors, classes and reasons are what captures say as well. */
+/**
+ * Maximum number of names of each kind. A scorer may quote the capture, as language scorers do, and errors, classes and
+ * reasons come from captures too.
+ */
 const MAX_NAMES = 50;
 const MAX_NAME_CHARS = 63;
-/** Digests of calls. The smallest ones of two sources tell whether they have calls in common. */
+/** Maximum number of digests of calls. The smallest digests of two sources show whether they have calls in common. */
 const MAX_DIGESTS = 16;
-/** In place of the names beyond a limit. */
+/** Replaces the names beyond a limit. */
 export const OTHER = '(other)';
 
-/** Returns a name that a capture made up, as it is counted. */
+/** Returns the name under which a name from a capture is counted. */
 export const nameOf = (text: string): string => text.slice(0, MAX_NAME_CHARS).replace('__proto__', OTHER);
 
 /** A capture may name any number. Beyond this, squares and sums would lose their small terms. */
 const MAX_NUMBER = 1e12;
 export const isCountable = (number: number): boolean => Math.abs(number) <= MAX_NUMBER;
 
-/** Returns the counts of a number; none if it is beyond reason. */
+/** Returns the counts of a number, or no counts if it is out of range. */
 export const numberCounts = (number: number, times = 1): NumberCounts =>
   isCountable(number)
     ? { bins: { [binOf(number)]: times }, sum: times * number, squares: times * number * number }
     : {};
 
-/** Adds counts to those of an hour and a variant. @param mostNames that are kept of each kind */
+/** Adds counts to the counts of an hour and a variant. @param mostNames maximum number of names of each kind */
 export function addCell(total: QualityCell, more: QualityCell, mostNames = MAX_NAMES): void {
   addTree(total, more);
   bound(total, mostNames);

@@ -23,7 +23,7 @@ export function addTree(total: object, more: object, times = 1): void {
   }
 }
 
-/** Returns the tree of that name in a tree; an empty one, which is put there, if there was none. */
+/** Returns the subtree of that name. Adds an empty subtree if there is none. */
 export function branch(tree: object, name: string): CountTree {
   const found = at(asTree(tree), name);
   if (typeof found === 'object' && found !== null) return found;
@@ -39,7 +39,10 @@ export function addCount(tree: object, name: string, count = 1): void {
   asTree(tree)[name] = (typeof before === 'number' ? before : 0) + count;
 }
 
-/** Replaces every number of `total` by that of `other` which is farther from 0. Both know a part of the same counts. */
+/**
+ * Replaces each number of `total` by the number of `other` if that is farther from 0. Both contain parts of the same
+ * counts.
+ */
 export function maxByMagnitude(total: object, other: object): void {
   const [known, others] = [asTree(total), asTree(other)];
   for (const name of Object.keys(others)) {

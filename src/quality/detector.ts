@@ -1,6 +1,7 @@
 /**
- * The detector of an objective: a cumulative sum over single captures in the order of inference. It raises an alarm when the evidence
- * that more fail than the objective allows outweighs chance, and another sum tells when all is well again.
+ * The detector of an objective: a cumulative sum over single captures in the order of inference. It raises an alarm
+ * when the evidence that more captures fail than the objective allows outweighs chance. Another sum detects the
+ * recovery.
  */
 import { type Cusum, designCusum, nextSum } from '../core/statistics/cusum.ts';
 import type { Objective } from './objectives.ts';
@@ -13,34 +14,40 @@ export interface Span {
 }
 
 export interface DetectorState {
-  /** Of the sum that moves: `missed` if the objective is met, else `met`. */
+  /** The sum that is active: `missed` while the objective is met, else `met`. */
   sum: number;
-  /** What was seen since the sum last left 0: the best guess at when the change began. */
+  /** Captures since the sum last left 0: the best guess at when the change began. */
   evidence: Span;
-  /** What was seen since the objective is missed. Absent while it is met. */
+  /** Captures since the objective is missed. Absent while it is met. */
   missed?: Span;
   /** Captures by hour of the objective's window and before, oldest first: epoch hours, cases, failed. */
   hours: [hour: number, cases: number, failed: number][];
 }
 
-/** When an objective began to be missed, or to be met again. */
+/** The moment at which an objective began to be missed, or to be met again. */
 export type ObjectiveChange = ReturnType<typeof changeOf>;
 
-/** One false alarm a year, over this many objectives whose true share is exactly what they allow. */
+/** One false alarm a year, over this many objectives whose true share is exactly the allowed share. */
 const OBJECTIVES = 20;
 const DAYS = 365;
 
-/** A change from 5% to 15% failing is what the detectors are best at; at other shares, one that is as hard to see. */
+/**
+ * The detectors are designed for a change from 5% to 15% failing captures, and at other shares for an equally
+ * detectable change.
+ */
 const DISTANCE = Math.asin(Math.sqrt(0.15)) - Math.asin(Math.sqrt(0.05));
 
-/** While an objective is missed by as much as tells nothing either way, it is said to be met again once in this many days. */
+/**
+ * If the failing share of a missed objective is between met and missed, it is falsely reported as met once in this many
+ * days.
+ */
 const DAYS_UNTIL_FALSELY_MET = 30;
 
 const SECONDS_PER_HOUR = 3600;
 
 export type Detector = ReturnType<typeof createDetector>;
 
-/** Makes the detector of an objective. */
+/** Creates the detector of an objective. */
 export function createDetector(objective: Objective) {
   const { failing: good, perDay, together } = objective;
   const bad = Math.sin(Math.asin(Math.sqrt(good)) + DISTANCE) ** 2;
@@ -50,7 +57,8 @@ export function createDetector(objective: Objective) {
     return { ...cusum, limit: cusum.limit * together };
   };
   const missed = design(good, bad, OBJECTIVES * DAYS * perDay);
-  // The share at which the sum neither rises nor falls. Only what is clearly better is well again.
+  // The share at which the sum neither rises nor falls. The objective counts as met again only if the share is clearly
+  // better.
   const level = missed.down / (missed.up + missed.down);
   return { objective, missed, met: design(1 - level, 1 - good, DAYS_UNTIL_FALSELY_MET * perDay) };
 }
@@ -58,11 +66,11 @@ export function createDetector(objective: Objective) {
 export const newState = (): DetectorState => ({ sum: 0, evidence: { since: 0, cases: 0, failed: 0 }, hours: [] });
 
 /**
- * Feeds the captures of one second. Data Capture records whole seconds, so those that failed are taken to be spread evenly
- * among the others.
+ * Feeds the captures of one second. Data Capture records whole seconds, so failed captures are assumed to be spread
+ * evenly among the others.
  *
  * @param second epoch seconds of the inference
- * @returns the changes that they show, in order
+ * @returns the detected changes, in order
  */
 export function feed(
   detector: Detector,
@@ -109,7 +117,7 @@ function changeOf({ objective }: Detector, state: DetectorState) {
   return { isMissed: missed === undefined, evidence, before };
 }
 
-/** Returns what was seen in the objective's window. */
+/** Returns the captures in the objective's window. */
 export function rateOf({ hours }: DetectorState, objective: Objective): Span {
   const first = (hours.at(-1)?.[0] ?? 0) - objective.hours;
   const span = { since: (first + 1) * SECONDS_PER_HOUR, cases: 0, failed: 0 };

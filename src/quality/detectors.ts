@@ -1,10 +1,10 @@
 /**
- * The state of all detectors of a stack, and how a run changes it. Everything here is a function of the state and the
- * run, so that the state can be written under the condition that no other run has written it.
+ * The state of all detectors of a stack, and its change by a run. All functions here depend only on the state and the
+ * run, so that the state can be written on condition that no other run has written it.
  *
- * Runs end in any order. So captures of the last minutes are kept as a tail, in which those of each further run find
- * their place, and the detectors start over from the end of what is settled. A run counts once, however often it is
- * summarized.
+ * Runs end in any order. So captures of the last minutes are kept as a tail, into which the captures of each further
+ * run are sorted, and the detectors start over from the end of the settled captures. A run counts once, even if it is
+ * summarized several times.
  */
 
 import { hash } from 'node:crypto';
@@ -28,7 +28,7 @@ import {
 } from './detector.ts';
 import type { Objective } from './objectives.ts';
 
-/** A run of new files, with what it observed. */
+/** A run of new files, with its observations. */
 export interface ObservedRun {
   name: string;
   startedMs: number;
@@ -45,7 +45,7 @@ interface ObjectiveState {
   failures: ObservedFailure[];
 }
 
-/** An announcement that is not known to have been sent. */
+/** An announcement that has not been confirmed as sent. */
 export interface Announcement {
   id: string;
   /** The run that showed it. */
@@ -62,10 +62,10 @@ export interface Announcement {
 
 /** `counts/detectors.json` in the work bucket. */
 export interface DetectorsState {
-  /** Epoch seconds: captures before it are settled. Later ones are in the tail. */
+  /** Epoch seconds. Captures before this time are settled. Later captures are in the tail. */
   settledUntil: number;
   objectives: Record<string, ObjectiveState>;
-  /** Runs that are not settled, by the digest of their name. */
+  /** Runs with captures that are not settled, by the digest of the run's name. */
   tail: Record<string, { startedMs: number; series: Record<string, ObservedSecond[]> }>;
   /** Runs that are settled, by digest, with their start. Runs that started before `horizonMs` are not fed any more. */
   applied: Record<string, number>;
@@ -81,7 +81,7 @@ export function parseState(text: string): DetectorsState | undefined {
   return isState ? { settledUntil, horizonMs, outbox, objectives, tail, applied } : undefined;
 }
 
-/** How long runs may differ in their duration, without being fed in another order than that of the inferences. */
+/** Maximum difference in the duration of runs for which captures are fed in the order of inference. */
 const TAIL_S = 900;
 /** Long after this, a run may be summarized again only by a person. */
 const REMEMBERED_MS = 48 * 3_600_000;
@@ -119,7 +119,7 @@ export class Detectors {
   /**
    * Feeds a run to the detectors.
    *
-   * @param before as it was read; it is not changed
+   * @param before the state as read; it is not changed
    * @returns the state after the run; `undefined` if the run was fed before and nothing has changed
    */
   apply(before: DetectorsState | undefined, run: ObservedRun, nowMs: number): DetectorsState | undefined {
@@ -150,7 +150,7 @@ export class Detectors {
     state.objectives = objectives;
   }
 
-  /** Puts what the run observed into the tail, in place of what an earlier summary of the same run put there. */
+  /** Puts the observations of the run into the tail, in place of those from an earlier summary of the same run. */
   #enter(state: DetectorsState, { name, startedMs, observations }: ObservedRun): void {
     const run = digestOf(name);
     const isKnown = Object.hasOwn(state.tail, run);
@@ -159,12 +159,12 @@ export class Detectors {
       const watches = (variant: string): boolean =>
         objective.variant === undefined ? !this.#shadow.includes(variant) : variant === objective.variant;
       const seconds = secondsOf(ownOf(observations.series, objective.measure.name) ?? {}, watches);
-      // What is late is fed after what is settled. Of a known run, it has been fed.
+      // Late captures are fed after the settled ones. If the run is known, its late captures have already been fed.
       const own = isKnown ? seconds.filter(([second]) => second >= state.settledUntil) : seconds;
       if (own.length > 0) series[objective.id] = own;
       const { failures } = state.objectives[objective.id] ?? { failures: [] };
       const found = ownOf(observations.failures, objective.measure.name) ?? [];
-      // What a run that is summarized again says of a reply is counted already.
+      // If a run is summarized again, its failures are already counted.
       const isCounted = ({ exchange }: ObservedFailure): boolean =>
         isKnown && exchange !== undefined && failures.some((one) => one.exchange === exchange);
       const mine = found.filter((one) => watches(one.variant) && !isCounted(one));
@@ -206,7 +206,7 @@ export class Detectors {
     feedAll(own.settled, seconds.slice(0, split));
     const present = structuredClone(own.settled);
     feedAll(present, seconds.slice(split));
-    // A late run can take away what its predecessors showed.
+    // A late run can invalidate a change that its predecessors showed.
     const isMissed = present.missed !== undefined;
     const before = { since: own.said.second, cases: 0, failed: 0 };
     if (isMissed !== own.said.isMissed)
@@ -228,7 +228,7 @@ const nowSecond = (seconds: readonly ObservedSecond[], { said }: ObjectiveState)
 const ownOf = <T>(values: Readonly<Record<string, T>>, name: string): T | undefined =>
   Object.hasOwn(values, name) ? values[name] : undefined;
 
-/** Returns what was observed of some variants, by second, in order. */
+/** Returns the observations of some variants, by second, in order. */
 function secondsOf(series: Record<string, ObservedSecond[]>, watches: (variant: string) => boolean): ObservedSecond[] {
   const own = Object.entries(series).filter(([variant]) => watches(variant));
   const sums = new Map<number, ObservedSecond>();
@@ -239,7 +239,7 @@ function secondsOf(series: Record<string, ObservedSecond[]>, watches: (variant: 
   return [...sums.values()].toSorted(([a], [b]) => a - b);
 }
 
-/** Takes what is settled out of the tail, and forgets what is long ago. */
+/** Removes settled captures from the tail, and old entries from the state. */
 function settle(state: DetectorsState, nowMs: number): void {
   for (const [name, run] of Object.entries(state.tail)) {
     for (const [id, seconds] of Object.entries(run.series)) {
@@ -261,7 +261,7 @@ function settle(state: DetectorsState, nowMs: number): void {
 }
 
 // ------------------------------------------------------------------------------- captures that failed an objective
-// A person looks at a few of them first.
+// A person should look at a few of these captures first.
 
 /** A person looks at this many captures. */
 export const SHOWN_FAILURES = 5;
@@ -280,7 +280,10 @@ export function addFailures(kept: QualityFailures, more: QualityFailures): void 
 
 const worseFirst = (a: ObservedFailure, b: ObservedFailure): number => worstFirst(a, b) || b.second - a.second;
 
-/** Returns the worst captures: the gravest failure first, then most causes, then the latest; of equal ones the worst, with their number. */
+/**
+ * Returns the worst captures: most severe failure first, then most causes, then the latest. Of equal captures, returns
+ * the worst, with their number.
+ */
 const worst = (failures: readonly ObservedFailure[]): ObservedFailure[] =>
   distinct(failures).toSorted(worseFirst).slice(0, SHOWN_FAILURES);
 

@@ -14,33 +14,36 @@ interface MeasuredRate extends Omit<Measured, 'value'> {
   value: number | null;
   /** Verdicts, or labelled predictions. */
   n: number;
-  /** The number of independent cases of equal weight that would tell as much. Absent for true answers. */
+  /** Number of independent cases of equal weight with the same information. Absent for true answers. */
   of?: number;
   /** Captures that could be judged, or labelled predictions. */
   captures: number;
 }
 
 export interface ObjectiveRate extends MeasuredRate {
-  /** Unique: the measure, and the variant if there is one. */
+  /** Unique name: the measure, and the variant, if any. */
   objective: string;
-  /** The scorer, with its condition if it has one; `error replies`; or a figure of true answers. */
+  /** The scorer, with its condition, if any; `error replies`; or a figure of true answers. */
   measure: string;
   /** Absent: all variants together but shadow variants. */
   variant?: string;
   bound: { atLeast: number } | { atMost: number };
-  /** As the detectors or the newest measurement have it; `null` if there is neither yet, or if the measurement does not tell. */
+  /**
+   * According to the detectors or the newest measurement. `null` if there is neither yet, or if the measurement cannot
+   * decide.
+   */
   missed: boolean | null;
-  /** Of true answers: why the figure does not tell. */
+  /** For true answers: the reason why the figure cannot decide. */
   why?: string;
-  /** When the objective became missed, or met again; `null` if it never was missed. */
+  /** Time at which the objective became missed, or met again. `null` if it never was missed. */
   since: string | null;
-  /** Of true answers: the hours of inference that the newest measurement is of. */
+  /** For true answers: the hours of inference in the newest measurement. */
   measured?: { from: string; end: string };
-  /** Each variant by itself, if the objective is about several. */
+  /** Each variant separately, if the objective covers several. */
   variants?: (MeasuredRate & { variant: string })[];
 }
 
-/** The settings that say what objectives are about. */
+/** The settings that define objectives. */
 export type ObjectiveSettings = Pick<
   LambdaEnvironment,
   'QUALITY_OBJECTIVES' | 'EVALUATION_SAMPLE_RATE' | 'JUDGE_GUIDELINES' | 'SHADOW_VARIANTS'

@@ -1,4 +1,7 @@
-/** Which objectives are missed, since when, and when that changed: by the detectors, and for true answers by the newest window. */
+/**
+ * Reads which objectives are missed, since when, and when that changed: from the detectors, and for true answers from
+ * the newest window.
+ */
 import { hash } from 'node:crypto';
 import type { Storage } from '../core/aws/storage.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
@@ -18,16 +21,18 @@ export interface Change {
 
 const DIGEST_CHARS = 12;
 const READS_AT_ONCE = 16;
-/** More than a person looks at. The latest ones of a window are read. */
+/** Maximum number of changes that are read, the latest of a window. A person would not look at more. */
 const MAX_CHANGES = 1_000;
 
-/** Keeps a change. The same again changes nothing. */
+/** Stores a change. Storing it again has no effect. */
 export async function keepChange(storage: Storage, bucket: string, change: Change): Promise<void> {
   const digest = hash('sha256', `${change.objective} ${change.isMissed}`).slice(0, DIGEST_CHARS);
   await storage.putJson(bucket, workKeys.change(change.second, digest), change);
 }
 
-/** Returns the changes that were noticed by inferences of a window, in their order; those of true answers as they are corrected. */
+/**
+ * Returns the changes that inferences of a window triggered, in order. Changes for true answers are the corrected ones.
+ */
 export async function readChanges(storage: Storage, bucket: string, { fromMs, toMs }: TimeWindow): Promise<Change[]> {
   const [from, to] = [fromMs, toMs].map((ms) => workKeys.change(Math.ceil(ms / 1000), '')) as [string, string];
   const keys: string[] = [];
@@ -45,7 +50,7 @@ export async function readChanges(storage: Storage, bucket: string, { fromMs, to
   return changes.filter((change) => change !== undefined).toSorted((a, b) => a.second - b.second);
 }
 
-/** The measurement of an objective for true answers whose window ends last, and the changes until then. */
+/** The measurement for an objective for true answers with the latest window, and the changes until then. */
 export interface TrueMeasurement {
   objective: string;
   /** The hours of inference that it is of, exclusive of the last. */
@@ -56,12 +61,15 @@ export interface TrueMeasurement {
   value: number;
   low: number | null;
   high: number | null;
-  /** `null`: the figure does not tell, for the reason of `why`. */
+  /** `null` if the figure cannot decide, for the reason in `why`. */
   missed: boolean | null;
   why?: string;
-  /** As in its last change; 0: it never was missed. */
+  /** Time of its last change; 0 if it never was missed. */
   since: number;
-  /** In their order. `since`: the begin of the first missed window, or the end of the first one that is not; `second`: its end. */
+  /**
+   * The changes in order. `since`: the beginning of the first missed window, or the end of the first met window;
+   * `second`: the window's end.
+   */
   turns: Omit<Change, 'objective'>[];
 }
 
@@ -79,7 +87,7 @@ export async function keepMeasurement(storage: Storage, bucket: string, measured
   return state;
 }
 
-/** Corrects changes by a measurement. Windows that have none of its hours stay as they were. */
+/** Corrects changes by a measurement. Windows that do not overlap its hours are unchanged. */
 function corrected(turns: TrueMeasurement['turns'], { from, end, missed }: Measured, last: number) {
   const second = secondOf(end);
   const length = second - secondOf(from);
@@ -100,7 +108,7 @@ export const readMeasurement = (storage: Storage, bucket: string, objective: str
 /** Whether an objective is missed, and since when, epoch seconds. */
 type ObjectiveStatus = Pick<Change, 'isMissed' | 'since'>;
 
-/** Returns what the detectors say of the objectives that they have seen captures of, by id. */
+/** Returns the state of each objective whose captures the detectors have seen, by id. */
 export async function readDetectors(storage: Storage, bucket: string): Promise<Map<string, ObjectiveStatus>> {
   const stored = await storage.getText(bucket, workKeys.detectors);
   const { objectives = {} } = (stored && parseState(stored.text)) ?? {};

@@ -1,13 +1,13 @@
 /**
- * Objectives: what share of the captures must pass a scorer, or may be an error reply at most. The setting is
- * `QUALITY_OBJECTIVES`:
+ * Objectives: the minimum share of captures that must pass a scorer, or the maximum share of error replies. The setting
+ * is `QUALITY_OBJECTIVES`:
  *
  *   [{"scorer": "safety", "atLeast": 0.99},
  *    {"scorer": "relevance_to_query", "atLeast": 0.95, "over": "12h", "variant": "Challenger"},
  *    {"scorer": "pii_detected", "is": false, "atLeast": 0.999},
  *    {"errorReplies": {"atMost": 0.02}}]
  *
- * Those for true answers, such as accuracy, are in true-objectives.ts.
+ * Objectives for true answers, such as accuracy, are in true-objectives.ts.
  */
 
 import * as z from 'zod';
@@ -29,7 +29,7 @@ import {
   windowSchema,
 } from './true-objectives.ts';
 
-/** More would together raise false alarms more often than once a year: see detector.ts. */
+/** More objectives would together raise more than one false alarm a year: see detector.ts. */
 const MAX_OBJECTIVES = 20;
 
 const MAX_DAYS = 7;
@@ -37,24 +37,24 @@ const MAX_DAYS = 7;
 /** CloudWatch takes no other characters in a dimension, and `is` is in the name of the alarm. */
 const DIMENSION = /^[\x21-\x7e]([\x20-\x7e]{0,98}[\x21-\x7e])?$/;
 
-/** A share. Below and above, a change cannot be told within thousands of captures. */
+/** A share. Outside of this range, a change cannot be detected within thousands of captures. */
 const shareFrom = (least: number, most: number) => {
   const range = `it is from ${least} to ${most}, since others can never be met, or never be missed`;
   return z.number().min(least, range).max(most, range);
 };
 
 const common = {
-  /** The window of the rate that is shown, at most 7 days. The detector has none. */
+  /** The window of the displayed rate, at most 7 days. The detector has no window. */
   over: windowSchema.default('1d'),
   variant: variantSchema.optional(),
-  /** Judged captures a day: the false alarms of a year are counted with it. */
+  /** Judged captures a day, from which the number of false alarms in a year is computed. */
   perDay: z.number().int().min(1).max(1_000_000_000).default(1000),
-  /** Captures that tend to fail together, such as the turns of one conversation: they count as one. */
+  /** Number of captures that tend to fail together, such as the turns of one conversation. They count as one. */
   together: z.number().int().min(1).max(100).default(1),
 };
 const scorerSchema = z.strictObject({
   scorer: z.string().min(1),
-  /** What passes. Default: the scorer's own passing value. */
+  /** The value that passes. Default: the scorer's own passing value. */
   is: z.union([z.string().regex(DIMENSION, '1 to 100 characters of ASCII'), z.boolean()]).optional(),
   valueOver: z.number().optional(),
   valueUnder: z.number().optional(),
@@ -68,9 +68,9 @@ type ScorerEntry = z.infer<typeof scorerSchema>;
 /** The measure of error replies: no scorer can have this name. */
 export const ERROR_REPLIES = 'error replies';
 
-/** What a share is made of. Objectives for several variants share a measure. */
+/** The measure behind a share. Objectives for several variants share a measure. */
 export interface Measure {
-  /** The dimension `Scorer` of its metrics: the scorer's name, with the condition if it has one. */
+  /** The dimension `Scorer` of its metrics: the scorer's name, with the condition, if any. */
   name: string;
   /** Absent: error replies. */
   scorer?: string;
@@ -80,7 +80,7 @@ export interface Measure {
 
 export interface Objective extends Omit<TrueObjective, 'measure'> {
   measure: Measure;
-  /** The most that may fail. */
+  /** Maximum share that may fail. */
   failing: number;
   perDay: number;
   together: number;

@@ -1,6 +1,6 @@
 /**
- * What captures showed about the objectives, by the second of their inference: the detectors are fed with it. A backfill leaves
- * nothing here that counts, since only what a run of new files saw is fed (`watch.ts`), and only of the last day.
+ * Observations of the objectives in captures, by the second of their inference, for the detectors. A backfill has no
+ * observations that count, because only runs of new files are fed (`watch.ts`), and only their last day.
  */
 
 import { inSample } from '../captures/trace/ids.ts';
@@ -16,7 +16,7 @@ import type { CountedCapture, CountedVerdict, Observe } from './tally.ts';
 
 /** Older captures are history. A clock may be some minutes fast. */
 const [LATEST_S, OLDEST_S] = [600, 86_400];
-/** Captures older than this are kept by the minute, so that what a run keeps does not grow with a backlog. */
+/** Older captures are kept by the minute, so that the observations of a run do not grow with a backlog. */
 const PRECISE_S = 3600;
 const MINUTE_S = 60;
 const MAX_RATIONALE = 300;
@@ -24,11 +24,11 @@ const MAX_RATIONALE = 300;
 type Settings = Pick<LambdaEnvironment, 'QUALITY_OBJECTIVES' | 'EVALUATION_SAMPLE_RATE' | 'ALARM_QUOTES'>;
 
 /**
- * Returns what tells the seconds and the failures of a capture that this run has traced or judged; `undefined` if there is no
- * objective.
+ * Returns a function that observes a capture which this run has traced or judged. Returns `undefined` without
+ * objectives.
  *
- * @param scorers absent where nothing is judged: then only error replies are observed
- * @param sampleRate that of the run
+ * @param scorers absent if no capture is judged: then only error replies are observed
+ * @param sampleRate of the run
  */
 export function observerOf(settings: Settings, sampleRate: number, scorers?: readonly Scorer[]): Observe | undefined {
   const { QUALITY_OBJECTIVES: raw, EVALUATION_SAMPLE_RATE, ALARM_QUOTES: withQuotes } = settings;
@@ -79,7 +79,7 @@ function secondOf(inferenceMs: number, nowS: number): number | undefined {
   return age > PRECISE_S ? exact - (exact % MINUTE_S) : exact;
 }
 
-/** How a run draws the captures that its judge is asked about by chance. */
+/** How a run samples the captures for its judge. */
 interface Sampling {
   scorers: readonly Pick<JudgeScorer, 'name' | 'sampleRate'>[];
   sampleRate: number;

@@ -1,4 +1,4 @@
-/** What became of the captures of a scorer: the outcomes add up to all captures. */
+/** The outcomes of captures for a scorer. They add up to all captures. */
 
 import type { QualityCell } from '../core/contract/quality.ts';
 import { countOf } from '../core/statistics/log-bins.ts';
@@ -17,10 +17,13 @@ export interface Outcomes {
   empty: number;
   error: number;
   notDrawn: number;
-  /** By the budget. */
+  /** Captures held by the budget. */
   held: number;
   failed: number;
-  /** The rest, such as captures of other forms, or of before the scorer. `reasons` are those that a run counted. */
+  /**
+   * The rest, such as captures of other forms, or captures older than the scorer. `reasons` are the reasons that a run
+   * counted.
+   */
   doesNotApply: number;
 }
 
@@ -30,7 +33,7 @@ export interface ScorerOutcomes extends Outcomes {
   reasons: Record<string, number>;
 }
 
-/** The outcomes that have a name of their own, by the reason that runs count. */
+/** The outcomes with names of their own, by the reason that runs count. */
 const REASONS = {
   emptyReply: 'empty',
   errorReply: 'error',

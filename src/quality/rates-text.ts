@@ -11,7 +11,7 @@ import type { Outcomes, ScorerOutcomes } from './outcomes.ts';
 import type { GroupRates } from './rates.ts';
 
 const BARS = '▁▂▃▄▅▆▇█';
-/** In a trend: no verdicts. */
+/** Mark in a trend for a period without verdicts. */
 const NO_BAR = '·';
 
 /** Returns a bar for each step, from the lowest value to the highest. One that never changes is in the middle. */
@@ -44,7 +44,7 @@ export function outcomesTable(outcomes: readonly ScorerOutcomes[]): Part {
 const CSV_HEAD =
   'from,to,group,scorer,value,n,captures,rate,low,high,share,share_low,share_high,method,labels,covered,shadow,good,p50,p95,p99';
 
-/** One row for each rate. Shares are from 0 to 1; cells without a figure are empty. */
+/** Returns a row for each rate. Shares are from 0 to 1; cells without a figure are empty. */
 export function ratesCsv(groups: readonly GroupRates[], { fromMs, toMs }: TimeWindow): string {
   const window = [fromMs, toMs].map((ms) => new Date(ms).toISOString());
   const rows = groups.flatMap(({ group, shadow = false, rates }) =>

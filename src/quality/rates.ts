@@ -27,7 +27,7 @@ import { emptyOf, stratumOf } from './strata.ts';
 export interface Rate {
   /** A scorer, or `error replies`. */
   scorer: string;
-  /** The value whose share it is; absent for the mean of a scorer that answers with numbers. */
+  /** The value that the share counts. Absent for the mean of a numeric scorer. */
   is?: string;
   /** Verdicts. */
   n: number;
@@ -37,30 +37,33 @@ export interface Rate {
   empty?: number;
   /** The judge's share or mean; `null` without verdicts. A mean of too few has no interval. */
   judge: Measured | null;
-  /** The share that people would pass; `null` where their labels do not tell it. */
+  /** The share that people would pass; `null` if their labels do not determine it. */
   share: number | null;
   low: number | null;
   high: number | null;
   /** `computed`: no judge was asked. */
   method: string;
   labels: number;
-  /** Captures that the corrected share is of, if labels speak for some of them; else `null`. */
+  /** Number of captures that the corrected share covers, if labels represent only some of them; else `null`. */
   covered: number | null;
   /** The judge's share in consecutive steps of the window; `null` without verdicts. */
   trend: (number | null)[];
-  /** The share that is good, corrected where labels tell it; `null` where nothing is good or bad, and without verdicts. */
+  /**
+   * The share of good captures, corrected if the labels allow it. `null` if no value is good or bad, and without
+   * verdicts.
+   */
   good: (Measured & Pick<Rate, 'trend'>) | null;
   values: Record<string, number>;
-  /** Of numbers that no judge was asked for. */
+  /** Quantiles of numbers from scorers without a judge. */
   quantiles?: Quantiles;
 }
 
 export interface GroupRates {
   group: string;
-  /** It is of shadow variants alone. */
+  /** Set if the group contains only shadow variants. */
   shadow?: boolean;
   rates: Rate[];
-  /** What became of the captures, by scorer. */
+  /** Outcomes of the captures, by scorer. */
   outcomes: ScorerOutcomes[];
   /** The sums of the group that are no rates. */
   totals: Omit<QualityCell, 'scorers' | 'seconds'>;
@@ -75,9 +78,9 @@ export interface RatesQuery {
   by?: GroupBy | undefined;
   /** Absent: all. */
   scorers?: readonly string[] | undefined;
-  /** Those of the settings. They tell which value passes. */
+  /** The scorers of the settings, which define the passing values. */
   active: readonly Scorer[];
-  /** Shadow variants. Groups of them alone are marked. */
+  /** Shadow variants. Groups that contain only shadow variants are marked. */
   shadow?: readonly string[];
   labelsOf?: LabelsOf;
 }
@@ -98,7 +101,7 @@ export function scorersIn(cells: readonly CountedCell[]): string[] {
   return [...names.filter((name) => !isCode(name)), ...names.filter(isCode), ERROR_REPLIES];
 }
 
-/** Computes the rates of each group, in the order of their names. */
+/** Computes the rates of each group, sorted by name. */
 export function groupRates(cells: readonly CountedCell[], query: RatesQuery): GroupRates[] {
   const groups = [...Map.groupBy(cells, (cell) => groupOf(cell, query.by))].toSorted(([a], [b]) => (a < b ? -1 : 1));
   const { active, scorers: names = scorersIn(cells) } = query;
@@ -145,7 +148,7 @@ interface ScorerCounts {
   values: Record<string, number>;
 }
 
-/** @param value the value that counts as passed; by default the scorer's own */
+/** @param value the value that counts as passed. Default: the scorer's own */
 function countsOf(
   scorer: string,
   cells: readonly CountedCell[],
@@ -236,7 +239,10 @@ function meanOf(scorer: string, samples: readonly [string, SampleCounts][], acti
   return { ...made, method: 'computed', quantiles: quantilesOf(samples[0]?.[1].numbers?.bins) };
 }
 
-/** Whether the value that a rate is of is good or bad; `undefined` if it is neither. A scorer of other settings is good with `yes`. */
+/**
+ * Whether the value of a rate is good or bad. Returns `undefined` if it is neither. For a scorer outside the settings,
+ * `yes` is good.
+ */
 function isGood({ scorer, is }: Pick<Rate, 'scorer' | 'is'>, { active }: RatesQuery): boolean | undefined {
   if (scorer === ERROR_REPLIES) return false;
   const known = active.find(({ name }) => name === scorer);
@@ -245,7 +251,7 @@ function isGood({ scorer, is }: Pick<Rate, 'scorer' | 'is'>, { active }: RatesQu
   return good === undefined ? undefined : is === String(good);
 }
 
-/** Adds the share that is good. Only what no judge was asked for counts what is bad, so that there is no correction of it. */
+/** Adds the share of good captures. Only rates without a judge count bad values, and these have no correction. */
 function withGood(rate: Rate, query: RatesQuery): Rate {
   const { judge, share, low, high, trend } = rate;
   const ofGood = isGood(rate, query);
@@ -255,7 +261,7 @@ function withGood(rate: Rate, query: RatesQuery): Rate {
   return { ...rate, good: { value: 1 - judge.value, low: rest(high), high: rest(low), trend: trend.map(rest) } };
 }
 
-/** Returns the value whose share is shown: the one that passes; of a scorer without one, `true`, or the most frequent. */
+/** Returns the value whose share is shown: the passing value; without one, `true`, or the most frequent value. */
 function passingValue(scorer: string, active: readonly Scorer[], values: Record<string, number>): string {
   const known = active.find(({ name }) => name === scorer);
   if (known?.kind === 'judge') return String(goodValue(known) ?? 'yes');
@@ -270,7 +276,7 @@ export interface RateDifference extends Omit<CorrectedDifference, 'method'> {
   method: string;
   scorer: string;
   is: string;
-  /** The difference of the shares that are good; `null` where nothing is good or bad. */
+  /** The difference of the shares of good captures; `null` if no value is good or bad. */
   good: { value: number; low: number; high: number } | null;
 }
 

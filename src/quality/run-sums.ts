@@ -1,4 +1,4 @@
-/** Adds up what the chunks of a run have done, in memory that depends on the hours and variants, not on the chunks. */
+/** Adds up the results of a run's chunks. The memory depends on the hours and variants, not on the chunks. */
 import type {
   ObservedSecond,
   QualityCell,
@@ -12,11 +12,17 @@ import { branch } from './count-tree.ts';
 import { cellsOf, sumOfCells } from './counts-store.ts';
 import { addFailures } from './detectors.ts';
 
-/** Hours × variants of one run: more than a year of two variants. With a dozen scorers, they take about 100 MB. */
+/**
+ * Maximum number of hours × variants of one run: more than a year of two variants. With a dozen scorers, they take
+ * about 100 MB.
+ */
 const MAX_CELLS = 20_000;
-/** Names in all of them, of some 100 bytes each. From then on, an hour and variant keeps few of each kind: captures make them up. */
+/**
+ * Maximum number of names in all of them, of some 100 bytes each. Beyond it, an hour and variant keeps few names of
+ * each kind, because captures can make names up.
+ */
 const [MAX_NAMES, FEW_NAMES] = [500_000, 10];
-/** Days of one run, each of which is an object. */
+/** Maximum number of days of one run. Each day is an object. */
 const MAX_DAYS = 1_100;
 
 export type RunSumsState = Pick<RunSums, 'counts' | 'beyond' | 'failures' | 'experimentId'>;
@@ -24,7 +30,7 @@ export type RunSumsState = Pick<RunSums, 'counts' | 'beyond' | 'failures' | 'exp
 export class RunSums {
   readonly counts: QualityCounts = {};
   readonly failures: QualityFailures = {};
-  /** That of the traces. */
+  /** The experiment of the traces. */
   experimentId = '';
   /** Captures that are in no counts, because they would add more hours than a run may have. */
   beyond = 0;
@@ -32,7 +38,7 @@ export class RunSums {
   #names = 0;
   readonly #days = new Set<string>();
 
-  /** Adds what an earlier invocation has added up. */
+  /** Adds the sums of an earlier invocation. */
   restore({ counts, beyond, failures, experimentId }: RunSumsState): void {
     this.add(counts);
     this.fail(failures);
@@ -69,7 +75,7 @@ export class RunSums {
     return true;
   }
 
-  /** Returns what the captures showed about the objectives; `undefined` if nothing was observed. */
+  /** Returns the observations of the objectives in the captures. Returns `undefined` if there are none. */
   observations(): QualityObservations | undefined {
     const seen = cellsOf(this.counts).flatMap(({ variant, cell }) =>
       Object.entries(cell.seconds ?? {}).map(([measure, seconds]) => ({ measure, variant, seconds: inOrder(seconds) })),
@@ -77,7 +83,7 @@ export class RunSums {
     if (seen.length === 0) return undefined;
     const series = [...Map.groupBy(seen, ({ measure }) => measure)].map(([measure, ofMeasure]) => {
       const variants = [...Map.groupBy(ofMeasure, ({ variant }) => variant)];
-      // Names come from captures, and one of them may be `__proto__`.
+      // Names come from captures, and may be `__proto__`.
       return [
         measure,
         Object.fromEntries(variants.map(([variant, own]) => [variant, own.flatMap((one) => one.seconds)])),
@@ -86,7 +92,7 @@ export class RunSums {
     return { series: Object.fromEntries(series), failures: this.failures };
   }
 
-  /** Returns what the run has counted, by variant, and the hour of its first capture. */
+  /** Returns the run's counts by variant, and the hour of its first capture. */
   counted(): { first?: string; variants: Record<string, QualityCell> } {
     const cells = cellsOf(this.counts);
     const variants = [...Map.groupBy(cells, ({ variant }) => variant)].map(([variant, own]) => {

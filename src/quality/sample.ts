@@ -12,7 +12,7 @@ export const ALWAYS = 'always';
 export const captureSample = (isAlways: boolean, sampleRate: number): string =>
   isAlways ? ALWAYS : String(sampleRate);
 
-/** Returns the sample of a scorer on a capture: that of the capture, with the scorer's own rate, such as `0.05*0.5`. */
+/** Returns the sample of a scorer on a capture: the capture's sample with the scorer's own rate, such as `0.05*0.5`. */
 export const scorerSample = (ofCapture: string, { sampleRate = 1 }: Pick<JudgeScorer, 'sampleRate'>): string =>
   sampleRate === 1 || ofCapture === ALWAYS ? ofCapture : `${ofCapture}*${sampleRate}`;
 
@@ -25,7 +25,10 @@ export function chanceOf(sample: string): number {
 
 const isShare = (number: number): boolean => number >= 0 && number <= 1;
 
-/** Returns the sample of a capture that a run evaluates again: that of the run or the first one, whichever has more judged. */
+/**
+ * Returns the sample of a capture that a run evaluates again: the first sample or the run's, whichever judges more
+ * captures.
+ */
 export function laterSample(first: string, now: string): string {
   if (first === ALWAYS || now === ALWAYS) return ALWAYS;
   return Number(now) > Number(first) ? now : first;
@@ -35,7 +38,7 @@ export function laterSample(first: string, now: string): string {
 export const stratumOf = (metadata: Readonly<Record<string, string>>): string | undefined =>
   metadata[STRATUM_METADATA] ?? metadata[SAMPLE_METADATA];
 
-/** Returns the stratum that a trace belongs to; `undefined` if nothing of it was counted. */
+/** Returns the stratum of a trace. Returns `undefined` if none of its assessments was counted. */
 export function stratumOfTrace(assessments: readonly { metadata: Record<string, string> }[]): string | undefined {
   const samples = assessments.map(({ metadata }) => stratumOf(metadata)?.split('*')[0]);
   return samples.find((sample) => sample === ALWAYS || (sample !== undefined && isShare(Number(sample))));

@@ -1,4 +1,7 @@
-/** The captures of a cell that a scorer could judge, by the chance that each had to be judged, and how many of them are good. */
+/**
+ * The captures of a cell that a scorer could judge, by their chance to be judged, and the number of good captures among
+ * them.
+ */
 
 import type { QualityCell, SampleCounts } from '../core/contract/quality.ts';
 import type { JudgedStratum } from '../core/statistics/corrected-share.ts';
@@ -15,18 +18,24 @@ export function stratumOf(
   isPassing: (value: string) => boolean,
 ): JudgedStratum {
   const judged = sum(Object.values(values));
-  // A scorer that is new counts no captures that were evaluated before; its sample tells how many they are.
+  // The counts of a new scorer lack captures that were evaluated earlier. Its sample shows how many there are.
   const few = known < judged ? judged / (sample === EVERY_CAPTURE ? 1 : chanceOf(sample) || 1) : known;
   const passed = sum(Object.entries(values).map(([value, count]) => (isPassing(value) ? count : 0)));
   return { captures: Math.round(few), judged, passed };
 }
 
-/** Scorers that an empty reply fails, whatever else it is asked: it is a part of its own, of every capture. */
+/**
+ * Scorers that an empty reply fails without being asked. Empty replies are a separate stratum that covers every
+ * capture.
+ */
 const FAIL_EMPTY: readonly string[] = ['completeness', 'relevance_to_query'];
 /** The stratum of empty replies. */
 export const EMPTY = 'empty';
 
-/** Counts the empty replies that fail a scorer without being asked about, beside those that it was asked about, or where all are empty. */
+/**
+ * Counts the empty replies that fail a scorer without asking it, if it was asked about other replies or if all replies
+ * are empty.
+ */
 export function emptyOf(scorer: string | undefined, cells: readonly Pick<CountedCell, 'cell'>[]): number {
   if (scorer === undefined || !FAIL_EMPTY.includes(scorer)) return 0;
   const [all, empty] = (['all', 'empty'] as const).map((of) =>
@@ -35,7 +44,10 @@ export function emptyOf(scorer: string | undefined, cells: readonly Pick<Counted
   return empty === all || cells.some(({ cell }) => cell.scorers?.[scorer] !== undefined) ? empty : 0;
 }
 
-/** Returns the strata of a subject in a cell, in which `passed` are the good captures; none where nothing is good or bad. */
+/**
+ * Returns the strata of a subject in a cell, in which `passed` counts the good captures. Returns no strata if no value
+ * is good or bad.
+ */
 export function goodStrata(
   subject: string,
   cell: QualityCell,

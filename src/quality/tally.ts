@@ -1,4 +1,4 @@
-/** What the rows of the ledger and the detectors know of a capture, and of what a run has done with it. */
+/** The facts about a capture, and about a run's work on it, for the rows of the ledger and the detectors. */
 
 import { hash } from 'node:crypto';
 import { saidIn } from '../captures/blank.ts';
@@ -13,28 +13,31 @@ import { type NewAssessment, RUN_METADATA, type StoredAssessment } from '../mlfl
 import { nameOf } from './cell.ts';
 import type { Measure } from './objectives.ts';
 
-/** The columns that tell about a decoded line. */
+/** The columns about a decoded line. */
 export type CaptureFacts = Row<'captures'>;
 
 /** A verdict, before or after it is written. */
 export type CountedVerdict = Pick<StoredAssessment, 'name' | 'value' | 'metadata' | 'sourceType' | 'sourceId'> &
   Pick<NewAssessment, 'rationale'>;
 
-/** One capture, and what this run has done with it so far, in whichever attempt. */
+/** One capture, and the run's work on it so far, in all attempts. */
 export interface CountedCapture {
   traceId: string;
   facts: { inferenceMs: number; variant: string; isError: boolean };
-  /** Of request and reply, if the run has built the trace; see `exchangeDigest`. */
+  /** Digest of request and reply, if the run has built the trace; see `exchangeDigest`. */
   exchange?: string | undefined;
   /** This run wrote its trace. */
   isWritten: boolean;
   /** Verdicts of this run that are in MLflow. */
   verdicts: readonly CountedVerdict[];
-  /** The scorers whose older verdict those replace. */
+  /** The scorers whose older verdict the new verdicts replace. */
   replaced: readonly string[];
 }
 
-/** Returns the columns by which a line is found, whatever becomes of it. @param replay the run of the replay that sent the request */
+/**
+ * Returns the columns that identify a line, whatever its outcome. @param replay the run of the replay that sent the
+ * request
+ */
 export const lineFacts = ({ inferenceTimeMs, format }: Capture, replay?: string): CaptureFacts => ({
   time: inferenceTimeMs,
   format,
@@ -64,20 +67,23 @@ export function captureFacts(
   };
 }
 
-/** Returns a digest that traces have in common whose list entries look the same. */
+/** Returns a digest that is equal for traces whose list entries look the same. */
 export const exchangeDigest = ({ requestPreview, responsePreview }: TraceRecord): string =>
   hash('sha256', JSON.stringify([requestPreview, responsePreview])).slice(0, 16);
 
 /** Returns the hour of an instant, such as `2026-11-20T10`. @param ms epoch milliseconds */
 export const hourOf = (ms: number): string => new Date(Math.floor(ms / HOUR_MS) * HOUR_MS).toISOString().slice(0, 13);
 
-/** What a capture shows about the objectives. */
+/** The observations of the objectives in a capture. */
 interface Observed {
   seconds: NonNullable<QualityCell['seconds']>;
   failures: QualityFailures;
 }
 
-/** Returns what a capture shows about the measures of the objectives; `undefined` for one that is not observed. */
+/**
+ * Returns the observations of a capture for the measures of the objectives. Returns `undefined` if the capture is not
+ * observed.
+ */
 export type Observe = ((capture: CountedCapture) => Observed | undefined) & { measures: readonly Measure[] };
 
 /** Returns the verdicts that a run has written before. */

@@ -20,7 +20,7 @@ export const windowSchema = z.string().regex(/^[1-9]\d{0,2}[hd]$/, 'such as "12h
 
 const share = z.strictObject({ atLeast: z.number().gt(0).lt(1) });
 const error = z.strictObject({ atMost: z.number().gt(0) });
-/** The figures that may have an objective, by the kind of what the model predicts. */
+/** The figures that may have an objective, by the kind of the predictions. */
 const BOUNDS = {
   classes: { accuracy: share, precision: share, recall: share, f1: share, auc: share },
   numbers: { mae: error, rmse: error, bias: error, r2: z.strictObject({ atLeast: z.number().lt(1) }) },
@@ -33,7 +33,7 @@ const all: Record<string, z.ZodType<TrueObjective['bound']>> = {
 };
 
 export interface TrueObjective {
-  /** Unique: the measure, and the variant if there is one. The dimension `Objective` of its metrics. */
+  /** Unique name: the measure, and the variant, if any. It is the dimension `Objective` of its metrics. */
   id: string;
   measure: string;
   /** Absent: all variants together. */
@@ -103,9 +103,9 @@ function readTrueObjective(entry: unknown, truth?: Pick<GroundTruthSettings, 'ki
 }
 
 /**
- * Whether a figure shows that an objective is missed: all of its 95% interval is beyond the bound. A bias has two sides.
+ * Whether a figure shows that an objective is missed: its whole 95% interval is beyond the bound. A bias has two sides.
  *
- * @returns `null` for a figure without interval, or with a reason why it tells nothing
+ * @returns `null` for a figure without an interval, or with a reason why it cannot decide
  */
 export function isMissed(
   { measure, bound }: TrueObjective,

@@ -1,8 +1,11 @@
-/** Tells of unstreamed calls that may be captured twice: by SageMaker's Data Capture, and by the capture client. */
+/** Detects unstreamed calls that may be captured twice: by SageMaker's Data Capture, and by the capture client. */
 import { time } from '../core/text/figure-text.ts';
 import { type CountedCell, hourMs, sumOfCells } from './counts-store.ts';
 
-/** Returns a message if both have a call of the same inference id, or of the same request and reply, in an hour; else nothing. */
+/**
+ * Returns a message if both sources have a call with the same inference id, or the same request and reply, in an hour.
+ * Returns an empty list otherwise.
+ */
 export function twoSources(cells: readonly CountedCell[]): string[] {
   const hours = Map.groupBy(cells, ({ hour }) => hour);
   const last = [...hours.keys()].toSorted().findLast((hour) => {

@@ -1,4 +1,4 @@
-/** Feeds a run to the detectors of the stack, whose state is in the work bucket, and sends what they announce. */
+/** Feeds a run to the detectors of the stack, whose state is in the work bucket, and sends their announcements. */
 
 import type { Storage } from '../core/aws/storage.ts';
 import { untilWritten } from '../core/aws/until-written.ts';
@@ -26,7 +26,7 @@ import type { Objective } from './objectives.ts';
 // --------------------------------------------------------------------------------------------------------- message
 // About an objective that is missed, or met again: for mail as text, for chats as Amazon Q takes it.
 
-/** Where the message comes from, and where its links lead. */
+/** The source of the message, and the targets of its links. */
 interface MessageContext {
   stackPrefix: string;
   endpointName: string;
@@ -40,7 +40,7 @@ interface MessageContext {
 /** A message to the topic of the alarms. */
 export interface Message {
   subject: string;
-  /** By protocol, as SNS takes it with `MessageStructure: json`. */
+  /** Bodies by protocol, as SNS expects them with `MessageStructure: json`. */
   body: { default: string; https: string };
 }
 
@@ -58,7 +58,10 @@ function rate({ cases, failed }: Span): string {
   return `${percent(found.value)} of ${cases} captures (95% interval ${percent(found.low)} to ${percent(found.high)})`;
 }
 
-/** Foreign text, such as a variant's name in a key or a rationale, without what a chat would take for a command. */
+/**
+ * Returns foreign text, such as a variant's name in a key or a rationale, without characters that a chat would
+ * interpret as a command.
+ */
 const harmless = (text: string): string =>
   // Text that was cut may end in half a character, which is no JSON for others.
   singleLine(text.toWellFormed())
@@ -150,19 +153,23 @@ interface WatchDependencies {
   nowMs?: number;
 }
 
-/** By then, the run that made an announcement has sent it, or was killed. */
+/** After this time, the run that made an announcement has sent it, or was killed. */
 const OTHERS_MS = 60_000;
 /** An older message would be read as news. */
 const STALE_MS = 24 * 3_600_000;
-/** Without a route to the topic, each message takes until its timeout. A hundred would take longer than the function has. */
+/**
+ * Time limit for sending. Without a route to the topic, each message takes until its timeout, and a hundred messages
+ * would exceed the function's time.
+ */
 const SENDING_MS = 30_000;
 
 /**
- * Feeds the run, once, and sends the messages of what changed. A message is sent again if the function is killed before it has
- * noted that it was sent. One that cannot be sent now is sent by a later run.
+ * Feeds the run once, and sends messages about changes. A message is sent again if the function is killed before it has
+ * recorded the sending. A message that cannot be sent now is sent by a later run.
  *
- * @returns the ids of the objectives that are missed
- * @throws RetryableError `StorageUnavailable` if the state cannot be written, for example since others write it all the time
+ * @returns the ids of the missed objectives
+ * @throws RetryableError `StorageUnavailable` if the state cannot be written, for example because others keep writing
+ *   it
  */
 export async function watchQuality(run: ObservedRun, deps: WatchDependencies): Promise<string[]> {
   const nowMs = deps.nowMs ?? Date.now();
@@ -199,10 +206,10 @@ async function send(announced: Announcement, { detectors, context, publish }: Wa
 }
 
 /**
- * Changes the state under the condition that no other run has.
+ * Changes the state on condition that no other run has changed it.
  *
- * @param change returns `undefined` to leave it
- * @returns the state as it is now
+ * @param change returns `undefined` to keep the state
+ * @returns the current state
  */
 function update(
   { storage, workBucket }: Pick<WatchDependencies, 'storage' | 'workBucket'>,
@@ -214,7 +221,7 @@ function update(
     const stored = await storage.getText(workBucket, key);
     const before = stored && parseState(stored.text);
     if (stored !== undefined && before === undefined) {
-      // As if it were lost: every run needs them.
+      // Treat the state as lost, because every run needs one.
       const got = `${stored.text.length} characters that are no state`;
       logger.error('DetectorsUnreadable: the detectors of quality start over, without the earlier evidence', {
         got,

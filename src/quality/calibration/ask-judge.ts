@@ -37,7 +37,7 @@ function labeledVerdict(
   return { ...facts, ...texts, verdict, verdictRationale: rationale || undefined, judge, agrees };
 }
 
-/** Returns the items whose verdict is in the file. */
+/** Returns the items with a verdict in the file. */
 export const givenPairs = (items: readonly LabeledItem[]): LabeledVerdict[] =>
   items.flatMap((item) => {
     const { verdict: value, verdictRationale: rationale = '', judge = 'as given in the file' } = item;
@@ -49,8 +49,8 @@ interface AskOptions {
   /** The active scorers. */
   scorers: readonly JudgeScorer[];
   /**
-   * `production`: ask every scorer that applies to an exchange, as the pipeline does, and compare the labeled ones.
-   * `labelled`: ask only the labeled ones, which costs less.
+   * `production`: ask every scorer that applies to an exchange, as the pipeline does, and compare the labeled scorers.
+   * `labelled`: ask only the labeled scorers, which costs less.
    */
   ask: 'production' | 'labelled';
   /** Maximum US dollars to spend. If `undefined`, there is no limit. */
@@ -80,7 +80,7 @@ function scorersToAsk({ capture, items }: Exchange, { scorers, ask }: Pick<AskOp
   );
 }
 
-/** A case that the judge is shown as an example does not show how it judges new ones. */
+/** Whether the judge sees the case as an example. Such a case cannot show how it judges new cases. */
 const isExample = (examples: readonly ScorerExample[] | undefined, item: LabeledItem): boolean =>
   examples?.some(
     ({ request = lastUserText(item), reply }) => reply === replyText(item) && request === lastUserText(item),

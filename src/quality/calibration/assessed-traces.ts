@@ -26,17 +26,17 @@ export interface TraceQuery {
 }
 
 export interface VerdictQuery extends TraceQuery {
-  /** Only these scorers. Default: all that both a person and a judge have assessed. */
+  /** Only these scorers. Default: all scorers that both a person and a judge have assessed. */
   only?: readonly string[] | undefined;
   /** Only verdicts of this judge, for example `bedrock:/…`. */
   judge?: string | undefined;
 }
 
 const VARIANT_TAG = 'sagemaker_variant_name';
-/** Tags that some captures have, and perhaps none of a window. */
+/** Tags that only some captures have, so that a window may lack them. */
 const SOMETIMES = ['status_code', 'empty_reply', 'inference_id', 'inference_mismatch', 'replay_run', 'capture_notes'];
 
-/** Returns the shadow variants whose traces a query leaves out: those that its filter does not name. */
+/** Returns the shadow variants whose traces a query leaves out, because its filter does not name them. */
 export const shadowLeftOut = ({
   shadow = [],
   filter = '',
@@ -44,9 +44,9 @@ export const shadowLeftOut = ({
   filter.includes(VARIANT_TAG) ? shadow.filter((name) => !filter.includes(name)) : shadow;
 
 /**
- * Reads all traces of the experiment that match, in the order of their inference, but none of a replay's requests.
+ * Reads all matching traces of the experiment in the order of their inference, without requests of replays.
  *
- * @throws PermanentError `UnknownName` of a tag or a variant that the filter names
+ * @throws PermanentError `UnknownName` for a tag or a variant in the filter
  */
 export async function* assessedTraces(
   rest: Pick<MlflowRest, 'repeat'>,
@@ -105,7 +105,7 @@ const isVerdict = ({ source, feedback }: ReadAssessment): boolean =>
 export const latestVerdict = (assessments: readonly ReadAssessment[], judge?: string): ReadAssessment | undefined =>
   newest(assessments.filter((a) => isVerdict(a) && (judge === undefined || a.source.source_id === judge)));
 
-/** Returns the latest assessment of each person: it replaces their earlier ones. */
+/** Returns the latest assessment of each person, which replaces the earlier ones. */
 export function latestByPerson(assessments: readonly ReadAssessment[]): ReadAssessment[] {
   const given = assessments.filter(
     (a) => a.source.source_type === 'HUMAN' && a.valid && givenBy(a) !== undefined && givenBy(a) !== null,
@@ -120,13 +120,13 @@ export const firstVerdictMs = (own: readonly ReadAssessment[]): number =>
     .map(({ metadata, create_time }) => Date.parse(metadata[REPLACED_AT] ?? create_time) || 0)
     .reduce((first, ms) => Math.min(first, ms), Infinity);
 
-/** Counts verdicts by their stratum, to know how many captures a judged one stands for. */
+/** Counts verdicts by stratum, to know how many captures each judged capture represents. */
 export class JudgedStrata {
   readonly #chances = new Map<string, number>();
 
   /**
-   * Adds a verdict. A stratum is a random sample however it grew: where a later run has judged more of the captures of an hour, all of them count
-   * with its chance.
+   * Adds a verdict. A stratum is a random sample even if it grew: if a later run has judged more captures of an hour,
+   * the later chance applies to all of them.
    *
    * @returns a function that returns 1 ÷ the chance to be judged; call it after all verdicts are added
    */

@@ -6,7 +6,10 @@ import { mcnemar } from '../../core/statistics/share-difference.ts';
 
 /** The judge has drifted if the probability that nothing changed is below this. */
 const SIGNIFICANT = 0.05;
-/** It has also drifted if more verdicts than this share changed, even if right and wrong balance. At temperature 0 few change. */
+/**
+ * It has also drifted if more than this share of verdicts changed, even if improvements and errors balance. At
+ * temperature 0 few verdicts change.
+ */
 const MAX_CHANGED_SHARE = 0.1;
 
 const valueSchema = z.union([z.string(), z.number(), z.boolean()]);

@@ -2,9 +2,12 @@
 import type { ScorerExample } from '../../judge/types.ts';
 import type { LabeledVerdict } from './types.ts';
 
-/** Examples are sent with every capture. Two or three short ones teach most of what more would. */
+/**
+ * Maximum number of examples, which are sent with every capture. Two or three short examples have most of the effect of
+ * more.
+ */
 export const MAX_EXAMPLES = 3;
-/** Longer texts would cost more than they teach. */
+/** Longer texts would cost more than they improve. */
 const MAX_EXAMPLE_CHARS = 1_500;
 /** MLflow truncates the preview of a trace at this length. A truncated text is not a good example. */
 const PREVIEW_CHARS = 1_000;
@@ -14,10 +17,10 @@ type ExamplesByScorer = Record<string, ScorerExample[]>;
 const isSame = (a: ScorerExample, b: ScorerExample): boolean => a.request === b.request && a.reply === b.reply;
 
 /**
- * Adds examples from the pairs in which a person corrected the judge and gave a reason. The labels alternate (a yes, a no, …)
- * so that the examples do not bias the judge, and short examples come first.
+ * Adds examples from pairs in which a person corrected the judge and gave a reason. The labels alternate (a yes, a no,
+ * …) so that the examples do not bias the judge. Short examples come first.
  *
- * @returns all examples, existing ones first, and the added ones
+ * @returns all examples, existing examples first, and the added examples
  */
 export function addExamples(
   existing: Readonly<Record<string, readonly ScorerExample[]>>,

@@ -1,19 +1,21 @@
-/** How many captures each label of picked traces stands for, and which captures the labels together speak for. */
+/**
+ * Computes how many captures each label of picked traces represents, and which captures the labels represent together.
+ */
 import { sum } from '../../core/values/sum.ts';
 import { type LabelPick, VERDICTS, verdictOf } from './pick-labels.ts';
 
-/** A judged trace, as far as weights depend on it. */
+/** The facts about a judged trace that affect weights. */
 export interface JudgedTrace {
   traceId: string;
   inferenceMs: number;
-  /** When the scorer had its first verdict. */
+  /** Time of the scorer's first verdict. */
   seenMs: number;
   /** The judge's verdict passes. */
   passed: boolean;
-  /** How many captures it stands for, since not all are judged. */
+  /** Returns the number of captures that it represents, because not all captures are judged. */
   weight(): number;
   pick: LabelPick | undefined;
-  /** It has a label that can be used. */
+  /** Whether it has a usable label. */
   isLabelled: boolean;
 }
 
@@ -26,11 +28,11 @@ type Matches = (filter: string) => Promise<Set<string> | undefined>;
 const keyOf = ({ verdict: _, probability: __, picked: ___, ...window }: LabelPick): string => JSON.stringify(window);
 
 /**
- * Weighs the labels of picked traces: those of one verdict that were in the same windows stand for all judged traces that were, each for
- * the same number. So labels of a small window count less than those of a large one, and picks without a label are presumed to be
- * like those that were.
+ * Weighs the labels of picked traces. Labels with the same verdict and windows represent all judged traces with this
+ * verdict and these windows, each label the same number. So labels of a small window count less than labels of a large
+ * window, and picked traces without a label are assumed to resemble the labeled ones.
  *
- * A window without labels of what was picked in it says nothing yet, and is left out with its labels.
+ * A window without labels of its picked traces represents no traces yet, and is left out with its labels.
  */
 export async function weighPicked(judged: readonly JudgedTrace[], matches: Matches) {
   const windows = await labelledWindows(judged, matches);
@@ -38,10 +40,10 @@ export async function weighPicked(judged: readonly JudgedTrace[], matches: Match
     isLabelled && pick !== undefined && windows.some(({ key }) => key === keyOf(pick));
   const inside = judged.flatMap((trace) => {
     const own = windows.filter((window) => isIn(trace, window));
-    // A window with traces of a verdict of which none was picked speaks for neither.
+    // A window in which one verdict has traces, but no picked trace, represents neither verdict.
     return VERDICTS.every((verdict) => own.some((window) => window[verdict] > 0)) ? [{ trace, own }] : [];
   });
-  /** By trace: the captures that its label stands for. */
+  /** Number of captures that the label of each trace represents. */
   const weights = new Map<string, number>();
   for (const [verdict, members] of Map.groupBy(inside, ({ trace }) => verdictOf(trace.passed))) {
     const idOf = (window: PickWindow): string => (window[verdict] > 0 ? String(windows.indexOf(window)) : '');
@@ -56,11 +58,11 @@ export async function weighPicked(judged: readonly JudgedTrace[], matches: Match
       for (const [index, { trace }] of labels.entries()) weights.set(trace.traceId, (shares[index] ?? 0) * scale);
     }
   }
-  /** `covered`: the traces of windows that have labels of what was picked in them. */
+  /** `covered`: the traces of windows with labels of their picked traces. */
   return { weights, covered: new Set(inside.map(({ trace }) => trace.traceId)) };
 }
 
-/** Returns the windows that have a label of each verdict that was picked in them, and whose filter MLflow takes. */
+/** Returns the windows that have a label for each picked verdict, and whose filter MLflow accepts. */
 async function labelledWindows(judged: readonly JudgedTrace[], matches: Matches) {
   const picked = judged.flatMap(({ pick, isLabelled }) => (pick === undefined ? [] : [{ pick, isLabelled }]));
   const windows = [];
@@ -89,7 +91,7 @@ interface Inside {
   own: PickWindow[];
 }
 
-/** Joins groups without a label to the one before them in time, or after. */
+/** Joins each group without a label to the previous group in time, or else to the next. */
 function withLabels(groups: readonly Inside[][], isCounted: (one: Inside) => boolean): Inside[][] {
   const startOf = (group: readonly Inside[]): number =>
     group.reduce((first, { trace }) => Math.min(first, trace.inferenceMs), Infinity);

@@ -32,7 +32,7 @@ export interface MlflowLabels {
   unanswered: Unanswered[];
   /** Number of traces that were read. */
   traces: number;
-  /** By scorer whose labels speak for some of its judged traces: which strata. */
+  /** For each scorer whose labels represent some of its judged traces: the strata. */
   covered: Map<string, Coverage[]>;
 }
 
@@ -42,14 +42,14 @@ interface ReadOptions extends VerdictQuery {
 
 type Rest = Pick<MlflowRest, 'repeat'>;
 
-/** What people and the judge say of a trace. */
+/** Labels and verdicts of a trace. */
 interface Labelled {
   trace: AssessedTrace;
   people: ReadAssessment[];
   verdict: ReadAssessment;
 }
 
-/** A judged trace. Most have no label, and nothing else of them is kept. */
+/** A judged trace. Most traces have no label, and keep no other data. */
 interface Judged extends Omit<JudgedTrace, 'passed' | 'isLabelled'> {
   value: unknown;
   variant: string;
@@ -90,15 +90,15 @@ export async function readMlflowLabels(rest: Rest, options: ReadOptions): Promis
   return all;
 }
 
-/** Why labels count for nothing. */
+/** Reasons for ignoring labels. */
 export const LEFT_OUT = {
   notPicked: 'these traces were not picked by `label`, and others were',
   windowOpen: 'the window of the pick has no label of one of the verdicts yet, or MLflow does not take its filter',
 } as const;
 
 /**
- * Adds the labels of a scorer with their weights. If people labelled what was picked, only that counts: it is known how likely each
- * trace was. Else the labels are presumed to be of random traces.
+ * Adds the labels of a scorer with their weights. If people labelled picked traces, only their labels count, because
+ * the chance of each trace is known. Otherwise the labels are assumed to belong to random traces.
  */
 async function compare(
   name: string,
@@ -146,7 +146,7 @@ async function matching(rest: Rest, { experimentId, filter, fromMs, toMs }: Trac
   }
 }
 
-/** Counts judged traces by hour, variant and stratum, and those of them that labels speak for. */
+/** Counts judged traces by hour, variant and stratum, and the traces among them that labels represent. */
 function coverageOf(judged: readonly (Judged & { passed: boolean })[], covered: ReadonlySet<string>): Coverage[] {
   const dated = judged.filter(({ inferenceMs }) => !Number.isNaN(inferenceMs));
   const groups = Map.groupBy(dated, (one) => JSON.stringify([hourOf(one.inferenceMs), one.variant, one.stratum]));
@@ -185,7 +185,7 @@ function pairOf(
   };
 }
 
-/** Returns what a pair says of the trace and of its verdict. */
+/** Returns the facts of a pair about the trace and its verdict. */
 export function aboutVerdict(
   trace: AssessedTrace,
   scorer: string,

@@ -1,4 +1,7 @@
-/** Picks traces to be labelled, at random within what the judge passes and what it fails, and marks them with a tag. */
+/**
+ * Picks traces for labelling, at random among those that the judge passes and those that it fails, and marks them with
+ * a tag.
+ */
 
 import * as z from 'zod';
 import { drawOf } from '../../captures/trace/ids.ts';
@@ -29,20 +32,20 @@ export type LabelPicks = Awaited<ReturnType<typeof pickLabels>>;
 
 interface Options extends TraceQuery {
   scorer: JudgeScorer;
-  /** How many traces are to wait for a label. */
+  /** Number of traces that should wait for a label. */
   next: number;
 }
 
 const CONCURRENT_WRITES = 4;
 
 /**
- * Makes sure that `next` traces wait for a label of the scorer: picks as many as are missing, marks them with a tag that keeps the
- * window and their probability, and puts all that wait into a review queue where the server has them.
+ * Ensures that `next` traces wait for a label of the scorer: picks the missing number, marks them with a tag that
+ * contains the window and their probability, and puts all waiting traces into a review queue if the server has queues.
  *
- * Traces of a verdict are picked in the order of their numbers, which a hash gives them: those below a threshold, whatever the window. So a
- * repeated or overlapping call picks the same ones first, a trace was picked if its number is below the largest threshold of the windows
- * that it is in, and a call that was killed is continued by the next one. Labelled traces below the threshold are marked too: they are
- * as random as the others.
+ * Traces of a verdict are picked in the order of their numbers, which come from a hash: all traces below a threshold,
+ * in any window. So a repeated or overlapping call picks the same traces first, a trace was picked if its number is
+ * below the largest threshold of its windows, and the next call continues a call that was killed. Labelled traces below
+ * the threshold are marked too, because they are equally random.
  *
  * @throws PermanentError `NothingToLabel` without judged traces, `LabelSchemaUnfit`
  */
@@ -69,7 +72,7 @@ export async function pickLabels(rest: Pick<MlflowRest, 'repeat'>, options: Opti
   });
   const [passes = 0, fails = 0] = drawn.map(({ below }) => below);
   const call = { ...windowOf(candidates, options), passes, fails, picked: new Date().toISOString() };
-  // The tag comes first: a label without its probability would count as not picked.
+  // Set the tag first: a label without its probability would count as not picked.
   const all = [...waiting];
   for (const { name: verdict, marked, probability } of drawn) {
     await forEachConcurrently(CONCURRENT_WRITES, marked, async (candidate) => {
@@ -81,7 +84,7 @@ export async function pickLabels(rest: Pick<MlflowRest, 'repeat'>, options: Opti
   if (queue !== null && all.length > 0) await addToQueue(rest, queue, all);
   return {
     scorer: scorer.name,
-    /** What was found and picked of each verdict. */
+    /** Number of traces found and picked for each verdict. */
     strata: drawn
       .filter(({ judged }) => judged > 0)
       .map(({ name, members, judged, marked, probability }) => ({
@@ -92,7 +95,7 @@ export async function pickLabels(rest: Pick<MlflowRest, 'repeat'>, options: Opti
         picked: marked.filter(isUndone).length,
         probability,
       })),
-    /** Traces that wait for a label, those of earlier picks included. */
+    /** Traces that wait for a label, including earlier picks. */
     waiting: all,
     /** The part of `waiting` that was picked now. */
     picked: all.length - waiting.length,
@@ -113,8 +116,8 @@ interface VerdictCounts {
 }
 
 /**
- * Returns how many traces to pick of those that pass and of those that fail. All picks together have half of them in the proportions of the
- * verdicts, and the other half evenly: the rarer verdict has the judge's most frequent errors.
+ * Returns how many passing and how many failing traces to pick. Half of all picks together follow the proportions of
+ * the verdicts, and the other half is even, because the rarer verdict has the judge's most frequent errors.
  */
 export function labelQuotas([passes, fails]: [VerdictCounts, VerdictCounts], missing: number): [number, number] {
   const share = 1 / 4 + fails.judged / (passes.judged + fails.judged) / 2;
@@ -131,7 +134,7 @@ function draw(members: readonly Candidate[], quota: number): { marked: Candidate
   return { marked: members.filter((one) => !one.isPicked && one.draw < below), below };
 }
 
-/** Returns the window as a tag keeps it: the one that was asked for, or from the first trace to the last. */
+/** Returns the window as stored in the tag: the requested window, or from the first trace to the last. */
 function windowOf(candidates: readonly Candidate[], { fromMs, toMs, filter }: TraceQuery) {
   const span = (times: number[]): [number, number] =>
     times.reduce(([least, most], ms) => [Math.min(least, ms), Math.max(most, ms)], [Infinity, 0]);
@@ -173,13 +176,13 @@ function candidateOf(trace: AssessedTrace, scorer: JudgeScorer, declined: Readon
     /** The judge's verdict passes. */
     passed: isPass(scorer, value),
     isLabelled: latestByPerson(own).length > 0,
-    /** Somebody has set it aside in the review queue. */
+    /** A person has declined it in the review queue. */
     isDeclined: declined.has(traceId),
     isPicked: pickOf(tags, scorer.name) !== undefined,
-    /** Its number by which it is picked, which is another one than that by which the scorer's sample is drawn. */
+    /** The number for picking, which differs from the number for the scorer's sample. */
     draw: drawOf(traceId, labelTag(scorer.name)),
     inferenceMs: Date.parse(trace.request_time) || 0,
-    /** When it was judged first. */
+    /** Time of the first verdict. */
     seenMs: firstVerdictMs(own),
   };
 }
@@ -202,7 +205,7 @@ async function setTag(
 
 export const VERDICTS = ['passes', 'fails'] as const;
 
-/** What the tag says, as JSON. People can edit tags. */
+/** The content of the tag, as JSON. People can edit tags. */
 const pickSchema = z.object({
   /** The judge's verdict when the trace was picked. */
   verdict: z.enum(VERDICTS),
@@ -215,10 +218,10 @@ const pickSchema = z.object({
   filter: z.string().optional(),
   /** The time of the latest verdict that the call saw: traces that were judged after it could not be picked. */
   seen: z.iso.datetime(),
-  /** By verdict: all traces of the window were picked whose number (`drawOf`) is below this. */
+  /** For each verdict: all traces of the window with a number (`drawOf`) below this were picked. */
   passes: z.number().min(0).max(1),
   fails: z.number().min(0).max(1),
-  /** When it was picked. */
+  /** Time of the pick. */
   picked: z.string(),
 });
 

@@ -12,14 +12,14 @@ import type { AssessmentValue } from '../../mlflow/types.ts';
 import type { Drift } from './drift.ts';
 import type { Coverage, LabeledVerdict, Unanswered } from './types.ts';
 
-/** With fewer labels the intervals are too wide to decide much: ±18 points at 30. */
+/** With fewer labels, the intervals are too wide for most decisions: ±18 points at 30 labels. */
 const MIN_LABELS = 30;
-/** With fewer labels of either kind, TPR or TNR mean little. */
+/** With fewer labels of either kind, TPR or TNR are hardly meaningful. */
 const MIN_OF_EACH = 10;
 
 const WEIGHTED = 'each label counts for the captures that it stands for, since some were likelier to be picked';
 
-/** Returns the values in order. Numbers are those that occur, ascending. */
+/** Returns the values in order. For numbers, returns the occurring values, ascending. */
 function valueList(values: ScorerValues, pairs: readonly LabeledVerdict[]): string[] {
   if (values.kind !== 'number') return valueNames(values);
   const seen = new Set(pairs.flatMap(({ label, verdict }) => [Number(label), Number(verdict)]));
@@ -39,8 +39,9 @@ export function guessValues(given: readonly AssessmentValue[]): ScorerValues {
 }
 
 /**
- * Returns what each pair counts. Pairs with different chances to be labelled count for what they stand for, and together as
- * many as the pairs of equal weight that would tell as much (Kish 1965). Without such differences, each counts 1.
+ * Returns the weight of each pair. Pairs with different chances of a label are weighted by the captures that they
+ * represent. Their sum is the number of pairs of equal weight with the same information (Kish 1965). Otherwise each
+ * weight is 1.
  */
 function countsOf(pairs: readonly LabeledVerdict[]): number[] {
   const weights = pairs.map(({ weight = 1 }) => weight);
@@ -50,7 +51,7 @@ function countsOf(pairs: readonly LabeledVerdict[]): number[] {
   return weights.map((weight) => (isEven ? 1 : (weight * total) / squares));
 }
 
-/** A label and its verdict as text, and what they count. */
+/** A label and its verdict as text, with their weight. */
 interface Rating {
   label: string;
   verdict: string;
@@ -59,7 +60,7 @@ interface Rating {
 
 const weightOf = (ratings: readonly Rating[]): number => sum(ratings.map(({ weight }) => weight));
 
-/** Returns a share with Wilson's interval at the number of pairs of equal weight that would tell as much. */
+/** Returns a share with Wilson's interval at the number of pairs of equal weight with the same information. */
 function shareOf(ratings: readonly Rating[], isHit: (rating: Rating) => boolean, largest = 0): Share | null {
   if (ratings.length === 0) return null;
   const sampled = weightedShare(ratings.map((rating) => ({ hit: isHit(rating), weight: rating.weight })));
@@ -69,7 +70,8 @@ function shareOf(ratings: readonly Rating[], isHit: (rating: Rating) => boolean,
 
 /** Returns the figures of a value against all others, among pairs of which each has its own weight. */
 function classFigures(value: string, ratings: readonly Rating[]) {
-  // Of a label that people gave, each verdict has its own weight. One that did not occur might have, with the largest.
+  // For a label that people gave, each verdict has its own weight. A verdict that did not occur might have had the
+  // largest weight.
   const byVerdict = [...Map.groupBy(ratings, ({ verdict }) => verdict).values()];
   const largest = Math.max(...byVerdict.map((own) => weightOf(own) / own.length));
   const rated = (side: 'label' | 'verdict', is: boolean): Rating[] =>
@@ -185,7 +187,7 @@ export function calibrationReport(input: {
   scorers: readonly ReportedScorer[];
   pairs: readonly LabeledVerdict[];
   unanswered: readonly Unanswered[];
-  /** By scorer whose labels speak for some of its judged traces: which strata. */
+  /** For each scorer whose labels represent some of its judged traces: the strata. */
   covered?: ReadonlyMap<string, Coverage[]>;
   spend?: CalibrationReport['spend'];
   now?: Date;

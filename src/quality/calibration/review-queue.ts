@@ -36,7 +36,7 @@ export const queueName = (scorer: string): string => `labels: ${scorer}`;
 
 type Rest = Pick<MlflowRest, 'repeat'>;
 
-/** A server without review queues has none of their routes, whatever its version. */
+/** A server without review queues lacks all of their routes, whatever its version. */
 type FoundQueue = 'no queues' | { id: string | undefined };
 
 type Named = 'review-queues' | 'label-schemas';
@@ -46,7 +46,7 @@ const byName = (what: Named, experimentId: string, name: string): Call => ({
   query: { experiment_id: experimentId, name },
 });
 
-/** Asks the server whether it has review queues, and the one of the scorer. */
+/** Asks the server whether it has review queues, and for the scorer's queue. */
 export async function findQueue(rest: Rest, experimentId: string, scorer: string): Promise<FoundQueue> {
   try {
     const call = byName('review-queues', experimentId, queueName(scorer));
@@ -57,7 +57,7 @@ export async function findQueue(rest: Rest, experimentId: string, scorer: string
   }
 }
 
-/** Finds what has a name in an experiment, or creates it, as another process may at the same moment. */
+/** Finds a named object in an experiment, or creates it. Another process may create it at the same moment. */
 async function ensured<T>(rest: Rest, what: Named, json: { experiment_id: string; name: string }, reply: z.ZodType<T>) {
   const find = () => rest.repeat(byName(what, json.experiment_id, json.name), reply).catch(orAbsent);
   const found = await find();
@@ -71,7 +71,10 @@ async function ensured<T>(rest: Rest, what: Named, json: { experiment_id: string
   }
 }
 
-/** The question, whose answers are values of the scorer. A label schema that people made is used as it is. */
+/**
+ * Returns the label schema with the question, whose answers are values of the scorer. A schema that people made is used
+ * unchanged.
+ */
 async function schemaOf(rest: Rest, experimentId: string, scorer: JudgeScorer): Promise<string> {
   const { name, values, question } = scorer;
   const json = {
@@ -99,8 +102,8 @@ async function schemaOf(rest: Rest, experimentId: string, scorer: JudgeScorer): 
 }
 
 /**
- * Returns the scorer's queue: a list of traces that people label, with the questions to answer. Creates it if there is
- * none.
+ * Returns the scorer's queue: a list of traces for people to label, with the questions to answer. Creates the queue if
+ * necessary.
  *
  * @throws PermanentError `LabelSchemaUnfit`
  */
@@ -112,7 +115,7 @@ export async function queueOf(rest: Rest, experimentId: string, scorer: JudgeSco
   return queue.queue_id;
 }
 
-/** Puts traces into the queue. Those that are in it stay as they are, reviewed or not. */
+/** Puts traces into the queue. Traces that are already in it are unchanged, reviewed or not. */
 export async function addToQueue(rest: Rest, queueId: string, traceIds: readonly string[]): Promise<void> {
   for (const batch of batches(traceIds, PAGE)) {
     const json = { queue_id: queueId, item_type: 'TRACE', item_ids: batch };

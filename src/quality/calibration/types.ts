@@ -15,7 +15,7 @@ export interface LabeledItem {
   reply: ChatMessage;
   tools?: unknown[];
   traceId?: string;
-  /** The judge's verdict, if it is known. */
+  /** The judge's verdict, if known. */
   verdict?: AssessmentValue;
   verdictRationale?: string;
   /** The judge that gave it, for example `bedrock:/… version 1`. */
@@ -26,7 +26,7 @@ export interface LabeledItem {
 export interface LabeledVerdict extends Omit<LabeledItem, 'messages' | 'tools' | 'reply' | 'verdict'> {
   verdict: AssessmentValue;
   agrees: boolean;
-  /** Captures that it stands for. Absent: as many as any other. */
+  /** Number of captures that it represents. Absent: the same as all others. */
   weight?: number;
   /** Time of the inference, epoch milliseconds. */
   inferenceMs?: number;

@@ -1,4 +1,4 @@
-/** Labels of a window: people's, for corrected rates, and those that tell whether an answer was right. */
+/** Labels of a window: people's labels, for corrected rates, and labels that show whether an answer was right. */
 
 import type { JudgedStratum, LabeledPair } from '../../core/statistics/corrected-share.ts';
 import { readLabel } from '../../core/values/scorer-values.ts';
@@ -20,11 +20,11 @@ import {
 import { aboutVerdict, type MlflowLabels, readMlflowLabels } from './mlflow-labels.ts';
 import type { Coverage, LabeledVerdict } from './types.ts';
 
-/** A label with what its capture is counted by. */
+/** A label, with the keys for counting its capture. */
 export interface WindowLabel extends LabeledPair {
   scorer: string;
   traceId: string;
-  /** Of the inference, such as `2026-11-20T10`. */
+  /** Hour of the inference, such as `2026-11-20T10`. */
   hour: string;
   variant: string;
   /** The judge and the version of the question. */
@@ -65,8 +65,9 @@ export async function readWindowLabels(
 }
 
 /**
- * Returns a function that divides the labels of a scorer into those of some hours and variants, and the others. If several
- * judges gave the verdicts, there are no others: one judge's errors say nothing of another's.
+ * Returns a function that divides the labels of a scorer into labels of given hours and variants, and other labels. If
+ * several judges gave the verdicts, it returns no other labels, because one judge's errors cannot predict another
+ * judge's.
  */
 export function labelsByCell(labels: readonly WindowLabel[], covered: ReadonlyMap<string, Coverage[]> = new Map()) {
   const byScorer = Map.groupBy(labels, ({ scorer }) => scorer);
@@ -92,9 +93,10 @@ const strataOf = (strata: readonly Coverage[]): JudgedStratum[] =>
   });
 
 // ----------------------------------------------------------------------------------------- right and wrong answers
-// Verdicts beside whether the answer was right, which the label of a file told: does a scorer pass the right answers?
+// Compares verdicts with the correctness of the answer, from the labels of a file: does a scorer pass the right
+// answers?
 
-/** What the verdicts are compared as. */
+/** The form in which verdicts are compared. */
 export const RIGHT_VALUES = { kind: 'yes-no' } as const;
 
 /** Returns a pair for each verdict that passes or fails. The label is `yes` if the answer was right, the verdict if it passes. */
@@ -126,7 +128,10 @@ export async function readTruthPairs(
   return { pairs: found.map(({ pair, weight }) => ({ ...pair, weight: weight() })), traces };
 }
 
-/** Returns what the label told, `undefined` if nothing or if a person has edited the label since. */
+/**
+ * Returns whether the answer was right according to the label. Returns `undefined` if the label does not show it, or if
+ * a person has edited the label since.
+ */
 function rightness({ assessments }: AssessedTrace): string | undefined {
   const truth = assessments.find(
     ({ assessment_name: name, valid, metadata }) => name === GROUND_TRUTH && valid && RIGHT_METADATA in metadata,
