@@ -1,4 +1,7 @@
-/** When two labels, or a label and a prediction, are the same value: files, replies and settings write it in different ways. */
+/**
+ * Decides whether two labels, or a label and a prediction, have the same value. Files, replies and settings write
+ * values in different ways.
+ */
 
 import { cellOf } from '../captures/payload/csv.ts';
 import type { LabelValue } from '../core/contract/ground-truth.ts';
@@ -10,12 +13,17 @@ export const MAX_CLASS_CHARS = 64;
 export const MAX_ID_CHARS = 256;
 
 const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
-/** What programs write for a whole number. Longer ones are ids of a class: as numbers, different ones would become equal. */
+/**
+ * Usual spellings of a whole number. Longer numbers are ids of a class: as numbers, different ids would become equal.
+ */
 const WHOLE = /^[+-]?(?:0|[1-9]\d{0,14})(?:\.0)?$/;
 /** No longer text is written for a number or for true and false. */
 const MAX_NUMBER = 40;
 
-/** Returns the number that a value is, or that its text writes; 1 and 0 for true and false. `null` if it is none. */
+/**
+ * Returns the number that a value is, or that its text contains; 1 and 0 for true and false. Returns `null` if it is
+ * not a number.
+ */
 export function numberOf(value: LabelValue): number | null {
   if (typeof value !== 'string') return Number.isFinite(Number(value)) ? Number(value) : null;
   if (value.length > MAX_NUMBER) return null;
@@ -30,7 +38,9 @@ const PERCENTAGE = /^\d{1,3}(?:\.\d{1,30})?\s?%$/;
 export const isPercentage = (value: LabelValue | undefined): boolean =>
   typeof value === 'string' && PERCENTAGE.test(value.trim());
 
-/** Returns the number that a prediction writes: of `0.50` 0.5, of `87%` 87. Codes such as `007`, and flags, are none. */
+/**
+ * Returns the number in a prediction: for `0.50` 0.5, for `87%` 87. Codes such as `007`, and flags, are not numbers.
+ */
 export function predictedNumber(value: LabelValue): number | undefined {
   const number = isPercentage(value)
     ? Number.parseFloat(String(value))
@@ -41,7 +51,7 @@ export function predictedNumber(value: LabelValue): number | undefined {
 }
 
 /**
- * Returns the class that a value names: `1`, `"1"`, `"1.0"`, `true` and `"True"` are `1`. Other texts are as they are, without outer
+ * Returns the class for a value: `1`, `"1"`, `"1.0"`, `true` and `"True"` are `1`. Other texts only lose their outer
  * whitespace: `"007"`, `"1E2"` and `"0.10"` are codes.
  */
 export function classOf(value: LabelValue): string {
@@ -55,7 +65,7 @@ export function classOf(value: LabelValue): string {
   return String(Number(value));
 }
 
-/** Returns a text as a number, unless that is another class: `"0.5"` is 0.5, `"0.50"` stays as it is. */
+/** Returns a text as a number, unless the number is a different class: `"0.5"` becomes 0.5, `"0.50"` stays a text. */
 export function classOrNumber(text: string): string | number {
   const cell = cellOf(text);
   return typeof cell === 'number' && classOf(text) === classOf(cell) ? cell : text;

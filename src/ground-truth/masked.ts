@@ -1,6 +1,6 @@
 /**
- * Predictions and labels where captures are masked. Both are kept as the masker writes them, with the version of its key; texts by
- * hashes under that key; with `CONTENT=none`, words by pseudonyms.
+ * Predictions and labels if captures are masked. Both are stored in masked form, with the version of the key; texts are
+ * stored as hashes under that key. With `CONTENT=none`, words are stored as pseudonyms.
  */
 
 import { createHmac } from 'node:crypto';
@@ -19,7 +19,7 @@ type Hashes = [exact: string, normalized: string];
 const keyed = (key: string, hashes: Hashes): Hashes =>
   hashes.map((hash) => createHmac('sha256', key).update(hash).digest('base64url').slice(0, hash.length)) as Hashes;
 
-/** With `CONTENT=none` words become pseudonyms, but for those of the settings. */
+/** With `CONTENT=none`, replaces words by pseudonyms, except words in the settings. */
 function withoutWords<Value extends LabelValue | null>(value: Value, redaction: Redaction, settings: MaskSettings) {
   const { classes = [], positive } = settings.GROUND_TRUTH;
   if (redaction.content !== 'none' || typeof value !== 'string') return value;
@@ -27,7 +27,7 @@ function withoutWords<Value extends LabelValue | null>(value: Value, redaction: 
   return isOwn ? value : new Masker(redaction).whole('class', classOf(value));
 }
 
-/** Returns a prediction of a masked capture as it is kept. */
+/** Returns the form in which a prediction of a masked capture is stored. */
 export function maskedPrediction(row: PredictionRow, settings: MaskSettings): PredictionRow {
   const { redaction } = settings;
   if (redaction?.key === undefined) return row;
@@ -47,13 +47,16 @@ export function maskedPrediction(row: PredictionRow, settings: MaskSettings): Pr
   };
 }
 
-/** Returns a label as it is kept; the same label if nothing of it is masked, and so under any key. */
+/**
+ * Returns the form in which a label is stored. Returns the same label if no part of it is masked, so that it is valid
+ * under any key.
+ */
 export function maskedLabel(label: Label, settings: MaskSettings): Label {
   const { redaction } = settings;
   if (redaction?.key === undefined) return label;
   const masker = new Masker(redaction);
   const [id, by] = [masker.text(label.id), label.by && masker.text(label.by)];
-  // As the reply's field is, whose name may say what it holds.
+  // Mask the value like the reply's field, because the field's name may reveal the kind of its content.
   const field = settings.GROUND_TRUTH.prediction?.split('.').at(-1) ?? '';
   const [words] = Object.values(masker.value({ [field]: label.value }, false) as object) as [LabelValue];
   const value = withoutWords(words, redaction, settings);
@@ -62,13 +65,14 @@ export function maskedLabel(label: Label, settings: MaskSettings): Label {
   return { ...label, id, value, ...(by && { by }), key: keyVersion, text: keyed(key, textHashes(String(label.value))) };
 }
 
-/** What is wrong with a line may quote it. */
+/** Masks a fault's message, which may quote the line. */
 export const maskedFault = (fault: LabelFault, { redaction }: MaskSettings): LabelFault =>
   redaction === undefined ? fault : { ...fault, message: new Masker(redaction).text(fault.message) };
 
 /**
- * Returns a captured label in each of the forms in which predictions may be kept: under the present key, under the one before, and
- * as it is, where predictions were written without a key. Even then it is kept masked, unless it is a class without a finding.
+ * Returns a captured label in each form in which predictions may be stored: under the current key, under the previous
+ * key, and unmasked, for predictions that were written without a key. Even then the label is stored masked, unless it
+ * is a class without personal data.
  */
 export function labelForms(label: Label, settings: MaskSettings): Label[] {
   const { redaction } = settings;
@@ -84,7 +88,10 @@ export function labelForms(label: Label, settings: MaskSettings): Label[] {
   ];
 }
 
-/** Returns a row that was written without a key, with its words masked as those of labels are, with which they are compared. */
+/**
+ * Returns a row that was written without a key, with its words masked like the words of labels, so that they can be
+ * compared.
+ */
 export function comparable<Row extends PredictionRow & Partial<LabeledRow>>(
   row: Row,
   { redaction }: MaskSettings,
@@ -101,17 +108,20 @@ export function comparable<Row extends PredictionRow & Partial<LabeledRow>>(
   return masked;
 }
 
-/** Whether the label is in the form of the prediction. */
+/** Whether the label is masked in the same way as the prediction. */
 export const isSameForm = ({ key }: Pick<Label, 'key'>, row: Pick<PredictionRow, 'key'>): boolean =>
   key === undefined || key === (row.key ?? '');
 
-/** Returns the hashes of a label under the key of its prediction, if it was kept with one; `undefined`: the key is not known. */
+/**
+ * Returns the hashes of a label under the key of its prediction, if it was stored with a key. Returns `undefined` if
+ * the key is unknown.
+ */
 export function hashesFor(label: Label, row: PredictionRow, { redaction }: MaskSettings): Hashes | undefined {
   if (label.text !== undefined) return label.text;
   const known = [redaction, redaction?.previous].find((one) => one?.keyVersion === row.key)?.key;
   return known === undefined ? undefined : keyed(known, textHashes(String(label.value)));
 }
 
-/** Returns the hashes of a row's label, to be compared with those of its prediction. */
+/** Returns the hashes of a row's label, for comparison with the hashes of its prediction. */
 export const hashesOf = ({ key, label, labelText }: LabeledRow): Hashes | undefined =>
   labelText ?? (key === undefined ? textHashes(String(label)) : undefined);

@@ -1,8 +1,9 @@
 /**
- * A ground truth run: its steps in order, as far as one invocation has time. The state machine invokes again until all are done.
+ * A ground truth run: does its steps in order, within the time of one invocation. The state machine invokes again until
+ * all steps are done.
  *
- * An invocation that fails is repeated with the same state, and each step can be repeated. What an invocation did is in an object of
- * its own, and the counts are those of the files' reports at the end. So nothing counts twice.
+ * A failed invocation is repeated with the same state, and each step can be repeated. The results of an invocation are
+ * in its own object, and the counts come from the files' reports at the end. So nothing counts twice.
  */
 
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
@@ -48,19 +49,19 @@ interface TruthRunDependencies extends StepDependencies {
   lock?: Pick<Lock, 'acquire' | 'release'> | undefined;
 }
 
-/** What an invocation did. */
+/** The results of one invocation. */
 type InvocationReport = Pick<TruthRunSummary, 'files' | 'noted' | 'notNoted' | 'notedBy'>;
 
 /** A step is begun with at least this much time, of which it uses all but the reserve. */
 const LEAST_MS = 2 * STEP_RESERVE_MS;
-/** One run publishes labels at a time, since MLflow cannot write an assessment only if it is absent. */
+/** Only one run publishes labels at a time, because MLflow cannot write an assessment only if it is absent. */
 const PUBLISHING = 'lock#ground-truth-notes';
 /** Objects that are read at the same time. */
 const READS_AT_ONCE = 16;
 
 type Place = Pick<TruthState, 'step' | 'cursor'>;
 
-/** @throws PermanentError `ContractChanged`, `InvalidInput`; what the steps throw */
+/** @throws PermanentError `ContractChanged`, `InvalidInput`; the errors of the steps */
 export async function runGroundTruth(request: TruthRequest, deps: TruthRunDependencies): Promise<TruthResult> {
   assertContract(request, `the execution ${request.run.name}`);
   const input = parseTruthInput(request.input);
@@ -72,7 +73,8 @@ export async function runGroundTruth(request: TruthRequest, deps: TruthRunDepend
   do {
     if (place.step === 'sum') break;
     place = await doStep(place, input, report, deps);
-    // What an invocation publishes is kept before the next one: a function that is killed then does not lose it.
+    // Publishing ends the invocation, so that its results are stored before the next one and survive if that function
+    // is killed.
   } while (deps.remainingMs() > LEAST_MS && !(place.step === 'note' && place.cursor !== null));
   const bucket = deps.environment.WORK_BUCKET;
   await deps.storage.putJson(bucket, truthKeys.invocation(deps.run.name, state.part), report);
@@ -81,7 +83,7 @@ export async function runGroundTruth(request: TruthRequest, deps: TruthRunDepend
   const key = truthKeys.summary(deps.run.name);
   const { summary, unusable } = await sumUp(state.part, deps);
   await deps.storage.putText(bucket, key, JSON.stringify(summary, null, 2));
-  // Last, since a retry of what failed before would count everything twice.
+  // Publish last, because a retry after an earlier failure would count everything twice.
   publishLabelCounts(deps.environment.STACK_PREFIX, summary, unusable);
   return { ...result, more: false, summary: { bucket, key } };
 }
@@ -117,7 +119,7 @@ async function doStep(
   const done = await steps.note(cursor, deps).finally(release);
   report.noted += done.noted;
   addCounts(report.notNoted, done.notNoted);
-  // Another run leaves its labels to the one that has the lock, after it has marked their hours.
+  // Another run marks its hours, then leaves its labels to the run that has the lock.
   const hasMore = () => deps.storage.hasAny(deps.environment.WORK_BUCKET, truthKeys.toPublishPrefix);
   return done.cursor === null && (await hasMore()) ? { step, cursor: null } : after(done);
 }
@@ -168,7 +170,7 @@ function parseTruthInput(raw: unknown): TruthInput {
 /**
  * Publishes the outcomes of the labels of a run's files. A run without files publishes nothing.
  *
- * @param unusable files of which nothing could be used
+ * @param unusable number of files without any usable line
  */
 function publishLabelCounts(stackPrefix: string, { counts, files }: TruthRunSummary, unusable: number): void {
   if (files.length === 0) return;

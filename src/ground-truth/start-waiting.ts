@@ -21,7 +21,7 @@ const MARGIN = 0.1;
 const NAME_DIGITS = 16;
 
 /**
- * Call it when a run of captures has written what labels are joined to.
+ * Starts a run of labels if labels wait. Call it when a run of captures has written predictions.
  *
  * @returns the name of the run of labels; `undefined` if no labels wait, for captures or for MLflow
  */

@@ -2,18 +2,24 @@
 import { hash } from 'node:crypto';
 import { trimEndOf } from '../core/text/text-edges.ts';
 
-/** Megabytes would delay other captures: a longer text is compared by so much of it, as it is, and by its length. */
+/**
+ * Megabytes of text would delay other captures. A longer text is compared by this part, without normalization, and by
+ * its length.
+ */
 const MAX_CHARS = 256 * 1024;
 /** Unicode's normalization takes quadratic time on some words. */
 const MAX_WORD_CHARS = 1024;
 /** 66 bits. */
 const HASH_CHARS = 11;
 
-/** Removes what readers do not see: Unicode compatibility forms, case, spacing, and the punctuation around a text. */
+/**
+ * Removes differences that readers do not notice: Unicode compatibility forms, case, spacing, and the punctuation
+ * around a text.
+ */
 export function normalizedText(text: string): string {
   if (text.length > MAX_CHARS) return text;
   const plain = (/[^ -~]| {2}/.test(text) ? withPlainWords(text) : text).toLowerCase();
-  // A minus, a currency or a percent sign changes what a short answer means, and stays.
+  // A minus, a currency or a percent sign changes the meaning of a short answer, so keep it.
   const bare = plain.replace(/^[\s"'`*_“”‘’«»¿¡([{<]+/u, '');
   return trimEndOf(bare, (character) => /[\s"'`*_“”‘’«»)\]}>.,;:!?。、]/u.test(character));
 }
@@ -30,9 +36,10 @@ function hashOf(text: string): string {
 }
 
 /**
- * Returns the hashes of a text as it is and of its normalized form.
+ * Returns the hashes of the exact text and of its normalized form.
  *
- * @param unmask returns a masked text as it was captured: notations of one item have one pseudonym, and are other texts
+ * @param unmask returns the captured text of a masked text: different notations of one item share a pseudonym, but are
+ *   different texts
  */
 export function textHashes(masked: string, unmask?: (text: string) => string): [exact: string, normalized: string] {
   const text = unmask?.(masked) ?? masked;

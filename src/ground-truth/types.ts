@@ -1,4 +1,7 @@
-/** What the steps of a ground truth run get and return. `src/ground-truth/run.ts` calls them in order. */
+/**
+ * Types of the parameters and results of the steps of a ground truth run. `src/ground-truth/run.ts` calls the steps in
+ * order.
+ */
 
 import type { FunctionContext } from '../core/aws/function-context.ts';
 import type { LabelCounts, LabelScorer, TruthRequest, TruthRunSummary } from '../core/contract/ground-truth.ts';
@@ -13,7 +16,7 @@ export function labelCounts(all: Iterable<LabelCounts> = [], invalid = 0): Label
   return sum;
 }
 
-/** A step begins nothing new when less time than this remains, and returns how far it is. */
+/** A step starts no further work when less time than this remains, and returns its progress. */
 export const STEP_RESERVE_MS = 30_000;
 
 export interface StepDependencies extends FunctionContext {
@@ -26,7 +29,7 @@ export interface StepDependencies extends FunctionContext {
 
 /** A step may be invoked again with the same cursor, after an attempt that failed at any point. */
 export interface StepResult {
-  /** How far the step is: at most some KB, since it travels through the state machine. `null`: the step is done. */
+  /** Progress of the step: at most a few KB, because it travels through the state machine. `null`: the step is done. */
   cursor: string | null;
 }
 
@@ -35,5 +38,8 @@ export interface ReadResult extends StepResult {
   files: string[];
 }
 
-/** With the labels that were written to MLflow since the cursor before, and those that will not be, by the reason. */
+/**
+ * Includes the labels that were written to MLflow since the previous cursor, and the labels that will not be written,
+ * by reason.
+ */
 export type PublishResult = StepResult & Pick<TruthRunSummary, 'noted' | 'notNoted'>;

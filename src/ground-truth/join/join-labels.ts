@@ -30,7 +30,7 @@ const hourAt = (second: number): number => Math.floor(second / HOUR_SECONDS);
 /** The columns of ids that labels are compared with. */
 const FOUND = ['id', 'hour', 'endpoint', 'time', 'maskedBy'] as const;
 
-/** What was found for the labels of a group. */
+/** The predictions found for the labels of a group. */
 interface Found {
   /** Files of ids that were written since the group was compared. */
   files: ListedFile[];
@@ -119,7 +119,7 @@ async function joinHour(
     draft.changed = outcomes.record() || draft.changed;
   };
   const etag = await rewriteHour(storage, bucket, hour, change);
-  // Also if the hour had all labels already: this may have been what a killed function did last.
+  // Mark the hour even if it already had all labels: a killed function may have stopped right before this.
   if (etag !== undefined) await storage.putJson(bucket, truthKeys.toPublish(hour, etag), {});
   outcomes.pass();
 }
@@ -157,7 +157,7 @@ const MOST_ATTEMPTS = 2;
 interface Cursor {
   /** The last segment of the groups that are done. */
   after: string;
-  /** Attempts at the next group that settled nothing. */
+  /** Number of attempts at the next group that settled no label. */
   attempts: number;
 }
 
@@ -216,10 +216,10 @@ async function nextGroup(deps: StepDependencies, after: string): Promise<Waiting
 }
 
 /**
- * Reads the labels of a segment again from their file: a masked label is compared with predictions under other keys, or under none.
- * A label whose file was deleted or written again keeps the form that it has.
+ * Reads the labels of a segment again from their file, so that a masked label can be compared with predictions under
+ * other keys, or without a key. A label whose file was deleted or overwritten keeps its form.
  *
- * @returns the labels, the masked ones in each form of predictions
+ * @returns the labels, and masked labels in each form of predictions
  */
 async function formsOfSegment({ name, labels }: WaitingSegment, deps: StepDependencies): Promise<Label[]> {
   const { storage, environment } = deps;

@@ -1,4 +1,4 @@
-/** Labels that are joined together: those of some segments, by the id that they name, with their outcomes so far. */
+/** Labels that are joined together: the labels of some segments by id, with their outcomes so far. */
 
 import { cut } from '../../captures/trace/text.ts';
 import type { Label, LabeledRow, LabelValue, PredictionRow } from '../../core/contract/ground-truth.ts';
@@ -8,9 +8,9 @@ import { hashesFor, type MaskSettings } from '../masked.ts';
 import type { Settled } from './labeled-store.ts';
 
 // --------------------------------------------------------------------------------------------------------- a label
-// What it does to its prediction. The later label counts, in whatever order labels come.
+// The effect of a label on its prediction. The later label counts, in whatever order labels arrive.
 
-/** Whether a label is about the row's question: the true answer, or what this person says to the question of this scorer. */
+/** True if the label answers the same question as the row: the true answer, or this person's answer to this scorer. */
 export const isAboutSame = (label: Label, row: LabeledRow): boolean =>
   label.scorer === row.scorer && (label.scorer === undefined || label.by === row.by);
 
@@ -28,13 +28,16 @@ export function labeledRow(prediction: PredictionRow, label: Label, settings: Ma
   };
 }
 
-/** Returns the hashes of a label whose value is not its whole text, or is compared with hashes under a key. */
+/** Returns the hashes of a label whose value is not its whole text, or must be compared with hashes under a key. */
 function textOf(label: Label, row: PredictionRow, settings: MaskSettings): Pick<LabeledRow, 'labelText'> {
   const labelText = row.prediction.text && (row.key ?? label.text) !== undefined && hashesFor(label, row, settings);
   return labelText ? { labelText } : {};
 }
 
-/** Of a text, its beginning is kept for the report, beside the row: an hour has one line with those of all labels. */
+/**
+ * Maximum length of a text that is kept for the report next to the row. The first line of an hour has the texts of all
+ * labels.
+ */
 const MAX_SHOWN_CHARS = 100;
 /** Copies it, since a part of a text keeps the whole in memory. */
 const shown = (label: LabelValue): LabelValue =>
@@ -42,7 +45,9 @@ const shown = (label: LabelValue): LabelValue =>
     ? Buffer.from(cut(label, MAX_SHOWN_CHARS)).toString()
     : label;
 
-/** Applies another label to a row: the later one counts, whichever comes first. Applied again, it changes nothing. */
+/**
+ * Applies another label to a row. The later label counts, whichever is applied first. Applying it again has no effect.
+ */
 export function applyLabel(
   row: LabeledRow,
   label: Label,
@@ -70,15 +75,15 @@ function isLater(label: Label, row: LabeledRow): boolean {
 /** A label that waits. */
 export interface Waiting extends Label {
   segment: string;
-  /** The endpoint whose predictions have its id; `null` if those of several have. */
+  /** The endpoint whose predictions have its id. `null` if several endpoints have such predictions. */
   of?: string | null;
   /** The last hour with such a prediction, since 1970. */
   lastHour?: number;
-  /** In its hours so far. */
+  /** The outcome in its hours so far. */
   outcome?: JoinOutcome;
 }
 
-/** Of several predictions with the id of a label, the first of these outcomes counts. */
+/** If several predictions have the id of a label, the first of these outcomes counts. */
 const ORDER = ['joined', 'replaced', 'repeated', 'outdated'];
 const rankOf = (outcome: JoinOutcome): number => ORDER.indexOf(outcomeName(outcome));
 const better = (a: JoinOutcome | undefined, b: JoinOutcome): JoinOutcome =>
@@ -122,7 +127,7 @@ export class LabelGroup {
     const found = new Map(this.#segments.map(({ name }) => [name, new Map<number, LabelOutcome>()]));
     for (const { segment, line, outcome, of, lastHour = Number.NEGATIVE_INFINITY, timeMs } of this.labels) {
       if (of === null) found.get(segment)?.set(line, 'ambiguous');
-      // A label whose id is in a later hour as well would miss that one.
+      // A label whose id also occurs in a later hour would miss that hour.
       else if (outcome !== undefined && (done === undefined || lastHour <= done))
         found.get(segment)?.set(line, outcome);
       else if (outcome === undefined && done === undefined && timeMs < untilMs && !found.get(segment)?.has(line))
@@ -140,7 +145,7 @@ export class HourOutcomes {
   readonly #found = new Map<Waiting, JoinOutcome>();
   readonly #settled: Settled;
 
-  /** @param settled what the hour says of labels that it has had before */
+  /** @param settled the hour's outcomes of earlier labels */
   constructor(settled: Settled) {
     this.#settled = settled;
   }
@@ -149,7 +154,7 @@ export class HourOutcomes {
     this.#found.set(label, better(this.#found.get(label), outcome));
   }
 
-  /** Adds the outcomes to what the hour says. @returns whether one is new */
+  /** Adds the outcomes to those of the hour. @returns whether any outcome is new */
   record(): boolean {
     let isNew = false;
     for (const [label, outcome] of this.#found) {

@@ -1,6 +1,7 @@
 /**
- * The labeled predictions in the work bucket: an object for each hour (UTC) of the inferences. Its first line says which labels
- * the hour has had, and the others are rows. The two change together, so no label counts twice, whatever is killed or repeated.
+ * The labeled predictions in the work bucket: an object for each hour (UTC) of the inferences. Its first line lists the
+ * labels that the hour has had, and the other lines are rows. The two change together, so no label counts twice, even
+ * if functions are killed or repeated.
  */
 import { gzipped } from '../../core/aws/gzip.ts';
 import type { Storage } from '../../core/aws/storage.ts';
@@ -14,19 +15,19 @@ import { type JoinOutcome, storedLines } from '../labels/waiting.ts';
 /** The labels that an hour has had: by segment of a label file (see `labels/waiting.ts`), then by line, with their outcomes. */
 export type Settled = Record<string, Record<number, JoinOutcome>>;
 
-/** An hour as it is before a change. */
+/** An hour before a change. */
 export interface HourDraft {
   rows: AsyncIterable<LabeledRow>;
-  /** A change adds to it. */
+  /** The outcomes of labels, to which a change adds. */
   settled: Settled;
-  /** Set it if what was yielded differs from `rows`, or `settled` was added to. Otherwise nothing is written. */
+  /** Set it if the yielded rows differ from `rows`, or `settled` was extended. Otherwise the hour is not written. */
   changed: boolean;
 }
 
 /** Reads of an hour that others rewrite. */
 const ATTEMPTS = 10;
 const AT_ONCE = 16;
-/** Hours whose objects are requested while the one before is read. */
+/** Number of hours whose objects are requested while the previous hour is read. */
 const OPEN_AT_ONCE = 4;
 const SUFFIX = truthKeys.labeled('').length - truthKeys.labeledPrefix.length;
 
@@ -46,7 +47,7 @@ export async function labeledHours(
   return hours;
 }
 
-/** Yields the labeled predictions of these hours. Those of an hour are in no order. */
+/** Yields the labeled predictions of these hours, in no order within an hour. */
 export async function* readLabeled(
   storage: Storage,
   bucket: string,
@@ -57,10 +58,10 @@ export async function* readLabeled(
 }
 
 /**
- * Rewrites an hour by a condition on its ETag, so that changes at the same time are all kept.
+ * Rewrites an hour on condition that its ETag has not changed, so that concurrent changes are all kept.
  *
- * @param change yields the rows that the hour has from now on; it is called again if the hour was changed meanwhile
- * @returns the ETag of the hour as it is now, `undefined` if it has no object
+ * @param change yields the new rows of the hour; it is called again if the hour was changed meanwhile
+ * @returns the current ETag of the hour, `undefined` if it has no object
  */
 export function rewriteHour(
   storage: Storage,
@@ -75,14 +76,14 @@ export function rewriteHour(
     const rows = await gzipped(change(draft));
     if (!draft.changed) return { result: etag };
     await forgetDone(storage, bucket, draft.settled, known);
-    // Members of gzip can follow each other, and `settled` is known when all rows are.
+    // Write `settled` last, when all rows have been read. Gzip allows concatenated members.
     const body = Buffer.concat([await gzipped([{ settled: draft.settled }]), rows]);
     const result = await storage.putIf(bucket, key, { body, type: 'application/gzip' }, etag);
     return result === undefined ? undefined : { result };
   });
 }
 
-/** Removes from `settled` the segments that no label waits in any more: nothing of them will be joined again. */
+/** Removes segments without waiting labels from `settled`, because their labels will not be joined again. */
 async function forgetDone(storage: Storage, bucket: string, settled: Settled, known: Iterable<string>): Promise<void> {
   await forEachConcurrently(AT_ONCE, known, async (segment) => {
     if ((await storage.head(bucket, truthKeys.waiting(segment))) === undefined) delete settled[segment];
@@ -100,7 +101,7 @@ async function openHour(storage: Storage, bucket: string, hour: string): Promise
       const { settled } = (await lines.next()).value as { settled: Settled };
       return { etag: facts.etag, rows: rowsOf(lines as AsyncGenerator<LabeledRow>, where), settled, changed: false };
     } catch (error) {
-      // In between.
+      // The object was changed in between.
       if (!isChanged(error) || attempt === ATTEMPTS) throw error;
     }
   }

@@ -23,7 +23,7 @@ export async function* readIds(
 }
 
 /**
- * Yields each prediction with an id that is wanted once, as the row of the highest precedence has it.
+ * Yields each wanted prediction once, from the row with the highest precedence.
  *
  * @param files of ids
  * @param hours of the ledger, such as `2026-11-20T10`
@@ -52,7 +52,7 @@ export async function* readPredictions(
   }
 }
 
-/** Returns what tells the rows of a prediction apart that several runs have written, with whatever settings. */
+/** Returns the key that identifies a prediction which several runs have written, possibly with different settings. */
 const eventOf = ({ run, key, start }: Pick<IdRow, 'run' | 'key' | 'start'>): string => `${run}\n${key}\n${start}`;
 
 const subjectOf = ({ traceId, index }: Pick<IdRow, 'traceId' | 'index'>): string => `${traceId}\n${index}`;

@@ -5,9 +5,9 @@ import type { LabelProblem } from './label-record.ts';
 /** A line that is not blank, as text. */
 export interface TextLine {
   text: string;
-  /** From 1. */
+  /** Line number, from 1. */
   line: number;
-  /** It has no line ending, so the file may have been cut in it. */
+  /** Whether its line ending is missing, so that the file may have been cut in it. */
   isCut: boolean;
 }
 
@@ -41,7 +41,7 @@ export class CsvRecords {
     else if (this.#open.length >= MAX_LINES || this.#chars > MAX_CHARS) yield* this.#giveUp('UnclosedQuote');
   }
 
-  /** Yields what is left at the end of the file. */
+  /** Yields the last record at the end of the file. */
   *end(): Generator<CsvRecord> {
     while (this.#open.length > 0) yield* this.#giveUp('CutOff');
   }

@@ -6,7 +6,8 @@ import { parseCsvReply } from '../../captures/payload/csv.ts';
 import type { Label, LabelFault, LabelValue } from '../../core/contract/ground-truth.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
 import { classOf, MAX_ID_CHARS, numberOf } from '../label-value.ts';
-// Of fields and columns, without case and punctuation. Of several in a record, the first one with a value counts.
+// Names of fields and columns, without case and punctuation. If a record has several, the first one with a value
+// counts.
 import NAMES from './label-names.json' with { type: 'json' };
 
 export type LabelField = keyof typeof NAMES;
@@ -15,14 +16,14 @@ const FIELDS = Object.keys(NAMES) as LabelField[];
 const MAX_NAME_CHARS = 256;
 /** An expected answer of some pages. */
 const MAX_VALUE_CHARS = 16_384;
-/** What programs write for a number that is none. */
+/** Spellings of a number that is not a number. */
 const NO_NUMBER = /^[+-]?(?:nan|inf|infinity)$/i;
 
 export type LabelProblem = Pick<LabelFault, 'name' | 'message'>;
 const problem = (name: string, message: string): LabelProblem => ({ name, message });
 const impossible = (message: string): LabelProblem => problem('ImpossibleLabel', message);
 
-/** Where the fields of a label are in a record: their names, or columns, best first. */
+/** The fields or columns of a record that contain each field of a label, best first. */
 export type Places<Place> = Record<LabelField, Place[]>;
 
 /** Finds the fields of a label among names. @param named name and place of each field or column */
@@ -75,9 +76,9 @@ function modelMonitorData(side: unknown): { value?: unknown } | { problem: Label
 }
 
 /**
- * Makes a label of the fields of a record.
+ * Creates a label from the fields of a record.
  *
- * @param get the value of a field, `undefined` if the record has none
+ * @param get returns the value of a field, `undefined` if the record lacks it
  */
 export function labelOf(
   get: (field: LabelField) => unknown,
@@ -101,7 +102,7 @@ export function labelOf(
   return wrong === undefined ? { id, value: value as LabelValue, ...names, line, timeMs } : impossible(wrong);
 }
 
-/** @param settings of true answers; what a scorer's values are is not known here */
+/** @param settings for true answers; the values of a scorer are not known here */
 function whyImpossible(value: unknown, settings: GroundTruthSettings | undefined): string | undefined {
   if (value === undefined || value === null || (typeof value === 'string' && value.trim() === '')) {
     return 'it has no value';

@@ -17,12 +17,12 @@ const SEGMENT_CHARS = 8 * 1024 * 1024;
 /** Names of files that were left out, in the log of an invocation. */
 const SHOWN_NAMES = 10;
 
-/** Errors of one file. The other files are still read. */
+/** Errors that concern a single file. The other files are still read. */
 const OF_THE_FILE = ['NoIdColumn', 'NoLabelColumn', 'NotJsonLines', 'NotUtf8', 'NotGzip', 'LabelFileTooLarge'];
 const fault = (name: string, what: string) => ({ name, message: `The label file ${what}` });
 const MISSING = fault('LabelFileMissing', 'was deleted before it was read');
 const TOO_SLOW = fault('LabelFileTooLarge', 'cannot be read within the time of one invocation; split it');
-/** What the storage says of a file as it does of captures. */
+/** Replaces errors of the storage about captures by errors about label files. */
 const SAID_OF_CAPTURES: Record<string, LabelFileReport['error']> = {
   CaptureChanged: fault('LabelFileChanged', 'was overwritten while it was read; read it again'),
   CaptureMissing: MISSING,
@@ -30,10 +30,11 @@ const SAID_OF_CAPTURES: Record<string, LabelFileReport['error']> = {
 };
 
 /**
- * Reads the label files of an input for as long as there is time. A file that has been read before, and was not written since, is
- * not read again; its report is among those of this run.
+ * Reads the label files of an input while there is time. A file that was read before and has not changed is not read
+ * again; its report is added to the run's reports.
  *
- * @throws PermanentError `NotALabelFile` if the input names one file, which is none; errors of the storage
+ * @throws PermanentError `NotALabelFile` if the input names a single file that is not a label file; errors of the
+ *   storage
  */
 export async function readLabelFiles(
   input: TruthInput,
@@ -87,8 +88,8 @@ async function* filesOf(
 }
 
 /**
- * @param isFirst there was all the time of the invocation for it
- * @returns the key of the report; `undefined` if there is no time for the file now
+ * @param isFirst whether the file had the whole time of the invocation
+ * @returns the key of the report; `undefined` if there is not enough time for the file now
  */
 async function readFile(
   { bucket, key, etag, versionId }: ListedFile,
@@ -112,13 +113,13 @@ async function readFile(
     readAt: new Date().toISOString(),
     ...fileLog.result(error === 'noTime' ? TOO_SLOW : error),
   };
-  // Only the first report counts: labels of another one's segments may have been joined already.
+  // Only the first report counts: labels in its segments may have been joined already.
   await storage.putJsonIf(workBucket, reportKey, report);
   logger.info('A label file was read', { bucket, key, counts: report.counts, reasons: report.reasons, error });
   return reportKey;
 }
 
-/** @returns why nothing of the file can be used */
+/** @returns why no part of the file can be used */
 async function readInto(
   fileLog: FileLog,
   facts: ObjectFacts,
@@ -141,7 +142,7 @@ async function readInto(
   }
 }
 
-/** What a file contains: labels are written in segments as they come, faults are counted. */
+/** Collects the contents of a file: writes labels in segments as they arrive, and counts faults. */
 class FileLog {
   readonly #digest: string;
   readonly #deps: StepDependencies;
@@ -176,7 +177,7 @@ class FileLog {
     this.#chars = 0;
   }
 
-  /** @param error then nothing of the file counts */
+  /** @param error if set, no line of the file counts */
   result(error: LabelFileReport['error']): Omit<LabelFileReport, 'bucket' | 'key' | 'etag' | 'readAt'> {
     const none = { counts: labelCounts(), reasons: {}, faults: [], replacedLabels: [], parts: [] };
     if (error !== undefined) return { ...none, error };

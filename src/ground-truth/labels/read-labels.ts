@@ -12,22 +12,23 @@ import { type LabelField, type LabelProblem, labelOf, labelOfJson, type Places, 
 
 const LABEL_FILE = /\.(?<format>jsonl|json|csv)(?<gzip>\.gz)?$/i;
 const MAX_LINE_BYTES = 1024 * 1024;
-/** Also of what gzip contains. */
+/** Maximum size of a file, before and after decompression. */
 const MAX_FILE_BYTES = 4 * 1024 ** 3;
 const MARK_BYTES = 2;
 /** Columns of a header that are shown. */
 const SHOWN_COLUMNS = 20;
 
-/** Whether a key is that of a label file, by how it ends. */
+/** Whether a key has the extension of a label file. */
 export const isLabelFile = (key: string): boolean => LABEL_FILE.test(key);
 
 /**
- * Yields the labels of a file, and a fault for each line (a record, in CSV) that is none. Memory is bounded, whatever a line's length.
+ * Yields the labels of a file, and a fault for each line (a record, in CSV) that is not a label. Memory is bounded for
+ * lines of any length.
  *
- * @param name of the file, which ends as `isLabelFile` wants it
+ * @param name of the file, with an extension that `isLabelFile` accepts
  * @param timeMs when it was written, epoch milliseconds
- * @throws PermanentError if nothing of the file can be used: `NoIdColumn`, `NoLabelColumn`, `NotJsonLines`, `NotUtf8`, `NotGzip`,
- *   `LabelFileTooLarge`; and what `bytes` throws
+ * @throws PermanentError if no line of the file can be used: `NoIdColumn`, `NoLabelColumn`, `NotJsonLines`, `NotUtf8`,
+ *   `NotGzip`, `LabelFileTooLarge`; and the errors of `bytes`
  */
 export async function* readLabels(
   bytes: AsyncIterable<Uint8Array>,
@@ -49,7 +50,7 @@ export async function* readLabels(
       }
     }
   } catch (error) {
-    // An upload that was cut: what came before is whole.
+    // The upload was cut. The lines before the cut are complete.
     if ((error as Error).name !== 'NotGzip' || last === 0) throw error;
     yield { line: last + 1, name: 'CutOff', message: 'the file is not the whole gzip that was written' };
   }
@@ -112,11 +113,11 @@ interface FormOptions {
   settings: GroundTruthSettings;
 }
 
-/** What is wrong with the last line may be that the file ends in it. */
+/** The fault of the last line may be that the file was cut in it. */
 const itemOf = (found: Label | LabelProblem, { line, isCut }: Omit<TextLine, 'text'>): Label | LabelFault =>
   'id' in found ? found : { line, name: isCut ? 'CutOff' : found.name, message: found.message };
 
-/** How the lines of a format are read. `end` yields what is left at the end of the file. */
+/** Reader of the lines of a format. `end` yields the rest at the end of the file. */
 interface LabelForm {
   read(line: TextLine): Iterable<Label | LabelFault>;
   end(): Iterable<Label | LabelFault>;

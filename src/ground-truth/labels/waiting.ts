@@ -1,6 +1,7 @@
 /**
- * Label files in the work bucket. The labels of a file wait for their predictions in segments, each an object that only becomes
- * smaller. The report has the outcomes of all lines, and makes the file count: segments without it are not joined.
+ * Label files in the work bucket. The labels of a file wait for their predictions in segments. Each segment is an
+ * object that only becomes smaller. The report has the outcomes of all lines, and makes the file count: segments
+ * without a report are not joined.
  */
 import { hash } from 'node:crypto';
 import { scanPieces } from '../../captures/lines/scan-lines.ts';
@@ -30,9 +31,9 @@ export interface WaitingSegment {
   labels: Label[];
 }
 
-/** Labels of a segment. Some segments are in memory beside a group of labels, where they are read and written. */
+/** Maximum number of labels in a segment. Several segments are in memory together with a group of labels. */
 export const SEGMENT_LABELS = 25_000;
-/** Of each file; the counts are of all. */
+/** Maximum number of faults that are kept for each file. The counts include all faults. */
 export const MAX_FAULTS = 100;
 const MAX_REPLACED = 100;
 const DIGEST_CHARS = 20;
@@ -89,7 +90,7 @@ export async function readSegment(
   bucket: string,
   name: string,
 ): Promise<(WaitingSegment & { etag: string }) | undefined> {
-  // Before the segment: neither the segment nor what the report says of it ever grows.
+  // Write the report before the segment, so that neither the segment nor its counts in the report ever grow.
   const report = await storage.getJson<LabelFileReport>(bucket, truthKeys.file(digestOf(name)));
   const key = truthKeys.waiting(name);
   const stored = report && (await storage.getBytes(bucket, key));
@@ -103,11 +104,11 @@ export async function readSegment(
 }
 
 /**
- * Takes the labels that have an outcome out of a segment, counts them, and brings the report up to date. A segment without labels is then
- * deleted. What was done before a function was killed is not done again.
+ * Removes labels with an outcome from a segment, counts them, and updates the report. Deletes a segment without labels.
+ * Work of a killed function is not repeated.
  *
  * @param outcomes by line
- * @param comparedMs see `PartState`; `undefined` if not all predictions were
+ * @param comparedMs see `PartState`; `undefined` if not all predictions were compared
  */
 export function settleSegment(
   storage: Storage,
@@ -132,7 +133,7 @@ export function settleSegment(
 
 const DONE = { result: undefined };
 
-/** How long the time of the last comparison may be in the past before a segment is written for it alone. */
+/** A segment is not written just to update the time of the last comparison, unless that time is at least this old. */
 const COMPARED_AGAIN_MS = 3_600_000;
 
 function settled(
@@ -174,7 +175,7 @@ function report(storage: Storage, bucket: string, name: string, { counts, ...sta
     const stored = await storage.getText(bucket, key);
     if (stored === undefined) return DONE;
     const old = parseStored<LabelFileReport>(stored.text, where);
-    // Another run has settled more of it, or all.
+    // Another run has settled more labels of the segment, or all.
     if ((old.parts[segment]?.waiting ?? 0) <= counts.waiting) return DONE;
     const parts = old.parts.with(segment, counts);
     const sums = labelCounts(parts, old.counts.invalid);
@@ -190,7 +191,9 @@ function report(storage: Storage, bucket: string, name: string, { counts, ...sta
   });
 }
 
-/** Yields the values of compressed lines of JSON, of any length: what was written must be readable. */
+/**
+ * Yields the values of compressed lines of JSON, of any length. The stack has written them, so they must be readable.
+ */
 export async function* storedLines(
   bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   where: string,

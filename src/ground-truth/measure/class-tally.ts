@@ -16,7 +16,7 @@ import {
 import type { ClassSettings, Predicted } from './kind.ts';
 import { ScoreStore } from './score-store.ts';
 
-/** More classes than this have no figures of their own. */
+/** Maximum number of classes with their own figures. */
 const MAX_CLASSES = 1000;
 export const OTHER = '(other)';
 export class ClassTally {
@@ -29,7 +29,7 @@ export class ClassTally {
   /** Rows by label and prediction. */
   readonly #cells = new Map<number, number>();
   #hits = 0;
-  /** Scores that were a bare number, which may be a class, and those of the predicted class alone. */
+  /** Number of scores that were a bare number, which may be a class, and of scores of only the predicted class. */
   readonly #origins = { bare: 0, predicted: 0 };
   #rows = 0;
 
@@ -44,7 +44,7 @@ export class ClassTally {
     const label = classOf(row.label);
     const at = codeOf(this.#labels, label);
     this.#rows += 1;
-    // What is not the positive class is the other one of two.
+    // With two classes, every label other than the positive class is the other class.
     const isPositive = label === classOf(this.#settings.positive);
     const predicted = name ?? (isPositive ? not(label) : label);
     const cell = at * CODES + codeOf(this.#predictions, predicted);
@@ -101,7 +101,10 @@ export class ClassTally {
     return { measures: this.#doubted(measures, isBinary), classes };
   }
 
-  /** What tells nothing of the model says why, and so decides no objective: what is compared may be the wrong thing. */
+  /**
+   * Adds a reason to figures that say nothing about the model, so that they decide no objective: the compared values
+   * may be the wrong ones.
+   */
   #doubted(measures: Record<string, Figure>, isBinary: boolean): Record<string, Figure> {
     const what = isBinary
       ? 'the positive class may be the other one ("positive" in GROUND_TRUTH)'
@@ -129,7 +132,10 @@ export class ClassTally {
     return `${rows} of ${this.#rows} predictions are of classes that no label has${hint}`;
   }
 
-  /** Whether probabilities are true: how often the positive class was found where it was predicted with which one, by tenths. */
+  /**
+   * Checks whether probabilities are calibrated: how often the positive class occurred, by tenths of its predicted
+   * probability.
+   */
   #calibration(positive: string): CalibrationPoint[] {
     const { names, rows, values, labels } = this.#scores;
     const [at, code] = [names.indexOf(positive), this.#labels.get(positive)];
@@ -138,7 +144,7 @@ export class ClassTally {
     for (let row = 0; row < rows; row += 1) {
       const score = values[row * names.length + at] ?? 0;
       const bin = bins[Math.min(BINS - 1, Math.floor(score * BINS))];
-      // A score that is no probability tells nothing here.
+      // Scores that are not probabilities cannot be calibrated.
       if (bin === undefined || score > 1) return [];
       bin.rows += 1;
       bin.sum += score;
@@ -151,7 +157,7 @@ export class ClassTally {
     );
   }
 
-  /** @returns `null` if there are too many classes, or none */
+  /** @returns `null` if there are too many classes, or no classes */
   #confusion(): Confusion | null {
     const [labels, predictions] = [[...this.#labels.keys()], [...this.#predictions.keys()]];
     const cells = [...this.#cells].map(([cell, count]) => ({
@@ -160,7 +166,7 @@ export class ClassTally {
       count,
     }));
     const positive = classOf(this.#settings.positive);
-    // What is not the positive class is the other one of the labels, where there is one.
+    // Every label other than the positive class is the other class, if there is exactly one.
     const others = labels.filter((name) => name !== positive);
     const rest = others.length === 1 ? (others[0] as string) : (OPPOSITE[positive] ?? not(positive));
     const name = (each: string): string => (each === not(positive) ? rest : each);
@@ -196,7 +202,7 @@ export class ClassTally {
     const areas = names.map((name, at) =>
       figureOf(rocAuc(scores, [at]), codes.includes(at) ? `all labels are ${name}` : `no label is ${name}`),
     );
-    // Of two classes, the area of one is that of the other.
+    // With two classes, the areas of both are equal.
     const rest = classes === 2 && positive !== null ? areas[names.indexOf(positive)] : undefined;
     const of = (name: string): Figure =>
       areas[names.indexOf(name)] ?? rest ?? unknown(`the replies have no score of the class ${name}`);
@@ -211,7 +217,7 @@ export class ClassTally {
 const MEASURES = ['accuracy', 'precision', 'recall', 'f1', 'auc'];
 /** Tenths, as in most reliability diagrams. */
 const BINS = 10;
-/** More than there are numbers of classes. */
+/** More than the number of class codes. */
 const CODES = 2 * MAX_CLASSES;
 
 const OPPOSITE: Record<string, string | undefined> = { 0: '1', 1: '0' };

@@ -1,12 +1,12 @@
-/** What the figures of labeled predictions look like: in the output of commands, and for objectives. */
+/** Types of the figures of labeled predictions, for the output of commands and for objectives. */
 
 import type { Measured } from '../../core/statistics/sampled-mean.ts';
 import { percent, type Shown } from '../../core/text/figure-text.ts';
 import { singleLine } from '../../core/text/terminal-text.ts';
 
-/** A figure with its 95% interval. What is not defined, or not known, is `null`. */
+/** A figure with its 95% interval. Undefined or unknown values are `null`. */
 export interface Figure extends Shown {
-  /** Why it is not known, or tells nothing of the model. It then decides on no objective. */
+  /** Reason why the figure is unknown, or says nothing about the model. It then decides no objective. */
   why?: string;
 }
 
@@ -18,20 +18,20 @@ export interface FiguresOfClass extends AverageFigures {
   support: number;
   /** Predictions of this class. */
   predicted: number;
-  /** Of the class against all others. */
+  /** AUC of the class against all others. */
   auc: Figure;
 }
 
 /** Rows that were predicted with about the same probability. */
 export interface CalibrationPoint {
   rows: number;
-  /** The mean of their probabilities. */
+  /** Mean of their predicted probabilities. */
   predicted: number;
-  /** The share of them whose label is the positive class. */
+  /** The share of rows whose label is the positive class. */
   found: Figure;
 }
 
-/** How rows of one value of a column differ from those of its most frequent value. */
+/** Differences between rows with one value of a column and rows with its most frequent value. */
 export interface GroupFigures extends GroupRates {
   value: string;
   rows: number;
@@ -39,44 +39,53 @@ export interface GroupFigures extends GroupRates {
   difference?: GroupRates;
 }
 
-/** The share for which the positive class was predicted, and the same among those whose label is the positive class. */
+/**
+ * The share of rows for which the positive class was predicted: of all rows, and of rows whose label is the positive
+ * class.
+ */
 type GroupRates = Record<'selectionRate' | 'truePositiveRate', Figure>;
 
 /** The figures of one hour, day or variant, or of all rows. */
 export interface TruthGroup {
   group: string;
-  /** It is a shadow variant. */
+  /** Set for a shadow variant. */
   shadow?: boolean;
   /** Labeled predictions. */
   rows: number;
-  /** Those whose prediction could be compared with the label. */
+  /** Number of rows whose prediction could be compared with the label. */
   compared: number;
   /** The others, by the reason. */
   notCompared: Record<string, number>;
   /**
-   * By name. Classes: accuracy, precision, recall, f1, auc; the three in between are those of the positive class if there are
-   * two, and else the mean of all classes. Numbers: mae, rmse, r2, bias. Texts: exact, normalized.
+   * Figures by name. Classes: accuracy, precision, recall, f1, auc; precision, recall and f1 are those of the positive
+   * class if there are two classes, else the mean of all classes. Numbers: mae, rmse, r2, bias. Texts: exact,
+   * normalized.
    */
   measures: Record<string, Figure>;
-  /** Of classes only. */
+  /** Figures of classes only. */
   classes?: {
     /** The class that precision, recall, F1 and AUC are about; `null` if they are means over all. */
     positive: string | null;
     each: FiguresOfClass[];
-    /** Each class has the same weight. A figure of a class that is not defined counts as 0 in them, as in scikit-learn. */
+    /**
+     * Averages in which each class has the same weight. Undefined figures of a class count as 0, as in scikit-learn.
+     */
     macro: AverageFigures;
     /** Each class has the weight of its labels. */
     weighted: AverageFigures;
     confusion: { label: string; predicted: string; count: number }[];
-    /** By tenths of the probability of the positive class; absent where replies have none, or there are more than two classes. */
+    /**
+     * Calibration by tenths of the probability of the positive class. Absent if replies have no probabilities, or with
+     * more than two classes.
+     */
     calibration?: CalibrationPoint[];
     /**
-     * Rows with scores, how many of them the AUC was computed from (a random sample, if they are too many), and how many more have
-     * scores of other classes, so that there is no AUC.
+     * Number of rows with scores, number of rows behind the AUC (a random sample if there are too many), and number of
+     * rows with scores of other classes, which have no AUC.
      */
     scored: { rows: number; used: number; others: number };
   };
-  /** By column of the settings. */
+  /** Figures by column in the settings. */
   groups?: Record<string, GroupFigures[]>;
 }
 
@@ -84,7 +93,7 @@ export type Kind = 'classes' | 'numbers' | 'texts';
 
 export interface TruthFigures {
   kind: Kind;
-  /** Why this kind was taken. */
+  /** Reason for choosing this kind. */
   why: string;
   /** Predictions are probabilities of the positive class, and count as it from the threshold on. */
   threshold?: number;

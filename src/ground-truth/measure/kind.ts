@@ -1,6 +1,6 @@
 /**
- * What a model predicts, if the settings do not say it: classes, numbers or texts, by what labels and predictions look like; and which
- * class a row predicts.
+ * Decides what a model predicts if the settings do not define it: classes, numbers or texts, by the form of labels and
+ * predictions. Also decides which class a row predicts.
  */
 
 import type { LabeledRow } from '../../core/contract/ground-truth.ts';
@@ -12,16 +12,19 @@ import { classOf, isPercentage, numberOf, predictedNumber, sameLabel } from '../
 import { areProbabilities } from '../predictions/reply-values.ts';
 import type { Kind } from './figures.ts';
 
-/** More different numbers than this are no classes. */
+/** If there are more distinct numbers, they are not classes. */
 const MAX_NUMBERED_CLASSES = 20;
-/** A few labels such as `unknown` or 0.5 do not change what all others are. */
+/** A few odd labels such as `unknown` or 0.5 do not change the kind of all others. */
 const MOST_ODD = 0.05;
 /** Numbers up to 10 may be ratings. */
 const MAX_RATING = 10;
 
 const SAID = 'GROUND_TRUTH says so';
 
-/** A column of labels or of predictions: its rows, those that are no numbers or no whole ones, and how many differ. */
+/**
+ * A column of labels or predictions: the number of rows, of rows without a number or a whole number, and of distinct
+ * values.
+ */
 type Column = Record<'rows' | 'notNumbers' | 'notWhole' | 'different', number>;
 
 /** Decides whether a column has numbers or classes, by all of its rows together. */
@@ -34,7 +37,7 @@ function kindOfColumn(what: 'labels' | 'predictions', { rows, notNumbers, notWho
   return found('classes', `have ${values} values`);
 }
 
-/** Decides whether the predictions that runs have counted are numbers or classes, by all of them together. */
+/** Decides from all counted predictions of runs whether they are numbers or classes. */
 export function kindOfCounts({ numbers, classes = {} }: NonNullable<QualityCell['predictions']>, kind?: Kind) {
   if (kind !== undefined) return { kind, why: SAID };
   const rows = sum(Object.values(classes));
@@ -48,23 +51,23 @@ export function kindOfCounts({ numbers, classes = {} }: NonNullable<QualityCell[
 const bareNumber = ({ prediction: { value, scores } }: LabeledRow): number | undefined =>
   scores === undefined && value !== undefined ? predictedNumber(value) : undefined;
 
-/** What a model predicts, and why it is that. */
+/** The kind of a model's predictions, and the reason. */
 export interface FoundKind {
   kind: Kind;
   why: string;
   /**
-   * Bare numbers are probabilities of the positive class, of which 1 or 100 is certain; the labels are those of the two classes. Absent:
-   * they are something else.
+   * Set if bare numbers are probabilities of the positive class, with the labels of the two classes and the value that
+   * means certainty: 1 or 100.
    */
   probabilities?: { labels: ReadonlySet<string>; certain: 1 | 100 } | undefined;
 }
 
-/** Adds up what the kind follows from. Its size does not depend on the number of rows. */
+/** Adds up the facts that decide the kind. Its size does not depend on the number of rows. */
 export class KindFacts {
   readonly #seen = { rows: 0, texts: 0, notNumbers: 0, notWhole: 0 };
   /**
-   * Bare predictions: all; written as `87%`; no class, as they are not whole, and the part of these from 0 to 1; from 0 to 1, and from 0 to
-   * 100; too large for a rating.
+   * Counts of bare predictions: all; written as `87%`; fractions, which are not classes, and those of them from 0 to 1;
+   * numbers from 0 to 1, and from 0 to 100; too large for a rating.
    */
   readonly #bare = { all: 0, written: 0, between: 0, unit: 0, maybeUnit: 0, upTo100: 0, large: 0 };
   readonly #labels = new Map<string, number>();
@@ -103,7 +106,10 @@ export class KindFacts {
     return this.#seen.notNumbers > this.#seen.rows / 2;
   }
 
-  /** Returns the labels without a few odd ones; `undefined` if more than two are left. A third whole number is a class, however rare. */
+  /**
+   * Returns the labels without a few odd ones. Returns `undefined` if more than two are left. A third whole number
+   * counts as a class, however rare.
+   */
   #twoLabels(positive: string): ReadonlySet<string> | undefined {
     if (this.#labels.size <= 2) return new Set(this.#labels.keys());
     const usual = [...this.#labels].filter(([name]) => this.#areWords || Number.isInteger(numberOf(name)));
@@ -115,10 +121,10 @@ export class KindFacts {
     return isMost ? new Set(two.map(([name]) => name)) : undefined;
   }
 
-  /** @returns `undefined` if bare numbers are something else than probabilities of one of two classes */
+  /** @returns `undefined` if bare numbers are not probabilities of one of two classes */
   #probabilities({ positive, threshold, classes }: GroundTruthSettings): FoundKind['probabilities'] {
     const labels = this.#twoLabels(classOf(positive));
-    // Of labels such as `50%`, the same prediction is a class.
+    // If labels look like `50%`, predictions of the same form are classes.
     if (labels === undefined || this.#bare.all === 0 || [...labels].some(isPercentage)) return undefined;
     if (threshold > 1 || this.#bare.written > this.#bare.all / 2) return { labels, certain: 100 };
     const isAbout = this.#areWords || labels.has(classOf(positive));
@@ -201,18 +207,18 @@ export function predictedClass(
   const names = (classes?.length === scores.length ? classes : scores.map((_, index) => String(index))).map(classOf);
   const own = names.indexOf(positive);
   if (scores.length === 1) {
-    // Beside a label, the score is that of the label: of two classes, the other one has the rest.
+    // A single score next to a label belongs to the label. With two classes, the other class has the rest.
     const [score = 0] = scores;
     const name = value === undefined ? (names[0] as string) : classOf(value);
     if (own === 0) return { name, scores: { names: [positive], values: [score] } };
     return { name, scores: { names: [positive], values: [1 - score], origin: 'predicted' } };
   }
-  // Of two classes, the probability of one says that of the other: replies may have either, or both.
+  // With two classes, the probability of one determines the other. Replies may have either, or both.
   const isPair = names.length === 2 && own >= 0 && areProbabilities(scores);
   const list = isPair ? { names: [positive], values: [scores[own] as number] } : { names, values: scores };
   if (value !== undefined) return { name: classOf(value), scores: list };
   const best = scores.reduce((at, score, index) => (score > (scores[at] as number) ? index : at), 0);
-  // Other scores than probabilities, such as margins, have no threshold of their own.
+  // Scores that are not probabilities, such as margins, have no threshold.
   const isByThreshold = names.length === 2 && own >= 0 && scores.every((score) => score >= 0 && score <= 1);
   const at = isByThreshold ? ((scores[own] as number) >= settings.threshold ? own : 1 - own) : best;
   return { name: names[at] as string, scores: list };

@@ -19,14 +19,17 @@ import { scoreBudget } from './score-store.ts';
 // ---------------------------------------------------------------------------------------------- values of a column
 // Compares their rows: how often the positive class is predicted, and how often it is found.
 
-/** Values of a column are what requests say. */
+/** Maximum number of values of a column. The values come from requests. */
 const MAX_VALUES = 50;
 const NONE = '(none)';
 
 /** Compares the values of a column: how often the positive class is predicted, and how often it is found. */
 class GroupTally {
   readonly #positive: string;
-  /** By value: rows for which the positive class was predicted, of all, and of those that have it as their label. */
+  /**
+   * For each value: rows for which the positive class was predicted, among all rows, and among rows with the positive
+   * class as their label.
+   */
   readonly #values = new Map<string, Record<'selected' | 'found', Pair>>();
 
   constructor(positive: string) {
@@ -79,16 +82,19 @@ export interface TruthQuery {
   by?: TruthBy | undefined;
   /** Only rows of this variant. */
   variant?: string | undefined;
-  /** Shadow variants: beside the others by variant, and else left out, unless `variant` names one. */
+  /**
+   * Shadow variants. They are listed next to other variants if grouped by variant, and otherwise left out, unless
+   * `variant` names one.
+   */
   shadow?: readonly string[];
-  /** Only inferences from then on, and before then, epoch milliseconds. */
+  /** Only inferences from `fromMs` on and before `toMs`, epoch milliseconds. */
   fromMs?: number | undefined;
   toMs?: number | undefined;
 }
 
 type ReadRows = () => AsyncIterable<LabeledRow>;
 
-/** Yields the rows of a window with true answers. Labels for scorers are none. */
+/** Yields the rows of a window with true answers. Skips labels for scorers. */
 async function* rowsOf(read: ReadRows, { fromMs = -Infinity, toMs = Infinity }: TruthQuery) {
   for await (const row of read()) {
     const ms = row.second * 1000;
@@ -97,8 +103,9 @@ async function* rowsOf(read: ReadRows, { fromMs = -Infinity, toMs = Infinity }: 
 }
 
 /**
- * Decides what the model predicts, by all rows of a window, whatever their variant: rows of shadow variants decide only where there are
- * no others. What is measured together has one decision, so that a figure means the same in each group and window.
+ * Decides what the model predicts from all rows of a window, of any variant. Rows of shadow variants decide only if
+ * there are no others. Figures that are measured together share one decision, so that a figure means the same in each
+ * group and window.
  *
  * @returns `undefined` without rows
  */
@@ -113,10 +120,10 @@ export async function decideKind(
 }
 
 /**
- * Computes the figures of true answers. Labels for scorers are not in them.
+ * Computes the figures of true answers, without labels for scorers.
  *
- * @param read yields the rows, in any order. It is called twice, unless `decided` says what the model predicts.
- * @param decided as `decideKind` did for all that is measured together; by default for these rows
+ * @param read yields the rows, in any order. It is called twice, unless `decided` is given.
+ * @param decided result of `decideKind` for all figures that are measured together. Default: decided from these rows
  */
 export async function measureTruth(
   read: ReadRows,
@@ -126,7 +133,7 @@ export async function measureTruth(
 ): Promise<TruthFigures> {
   const { by, variant, shadow = [] } = query;
   const found = decided ?? (await decideKind(read, given, query)) ?? { kind: 'classes', why: 'there are no labels' };
-  // Above 1, it is one of percentages.
+  // A threshold above 1 is a percentage.
   const settings = { ...given, threshold: given.threshold > 1 ? given.threshold / 100 : given.threshold };
   const isShadow = (name: string): boolean => shadow.includes(name);
   const [budget, besideBudget] = [scoreBudget(), scoreBudget()];

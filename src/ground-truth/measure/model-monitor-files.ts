@@ -1,14 +1,14 @@
 /**
- * Figures in the form of SageMaker Model Monitor's jobs for model quality, for people who used it before. The names are those of
- * https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-model-quality-metrics.html; the curves and the figures of a
- * constant classifier are left out, since AWS does not say how they are computed.
+ * Figures in the format of SageMaker Model Monitor's jobs for model quality, for its former users. The names come from
+ * https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-model-quality-metrics.html. The curves and the figures
+ * of a constant classifier are left out, because AWS does not document how they are computed.
  */
 import { Metrics, MetricUnit } from '@aws-lambda-powertools/metrics';
 import { Z_95 } from '../../core/statistics/distributions.ts';
 import type { TrueObjective } from '../../quality/true-objectives.ts';
 import type { Figure, FiguresOfClass, Kind, TruthGroup } from './figures.ts';
 
-/** A metric: Model Monitor gives its standard deviation from 200 samples on, and says `NaN` below. */
+/** A metric. Model Monitor gives its standard deviation from 200 samples on, and `NaN` below. */
 interface ModelMetric {
   value: number;
   standard_deviation: number | 'NaN';
@@ -35,9 +35,9 @@ export function modelMonitorFiles(kind: Kind, figures: TruthGroup, objectives: r
   const confusion = classes === undefined ? {} : { confusion_matrix: confusionMatrix(figures) };
   const constraints = constraintsOf(objectives, section);
   return {
-    /** By name, without the confusion matrix. */
+    /** Metrics by name, without the confusion matrix. */
     metrics,
-    /** By the name of the file. */
+    /** Files by name. */
     files: {
       'statistics.json': {
         version: 0,
@@ -68,7 +68,7 @@ function ofNumbers({ measures }: TruthGroup): Record<string, Figure> {
 
 const exact = (value: number | null): Figure => ({ value, low: null, high: null });
 
-/** Fβ of a class; `null` if no row has it. */
+/** Returns Fβ of a class. Returns `null` if no row has the class. */
 function fBeta(beta: number, { support, predicted, recall }: FiguresOfClass): number | null {
   const all = beta * beta * support + predicted;
   return all === 0 ? null : ((1 + beta * beta) * support * (recall.value ?? 0)) / all;
@@ -109,7 +109,7 @@ function ofClasses({ measures, classes }: TruthGroup): Record<string, Figure> {
   };
 }
 
-/** By label, then by prediction. */
+/** Returns the counts by label, then by prediction. */
 function confusionMatrix({ classes }: TruthGroup): Record<string, Record<string, number>> {
   const names = classes?.each.map(({ class: name }) => name) ?? [];
   const counts = new Map(
@@ -145,7 +145,7 @@ function constraintsOf(objectives: readonly TrueObjective[], section: Section): 
   );
 }
 
-/** As in Model Monitor, a violation is of the figure itself, whatever its interval. */
+/** Finds violations. As in Model Monitor, the figure itself is compared, whatever its interval. */
 function violationsOf(metrics: Record<string, ModelMetric>, constraints: Constraints): object[] {
   return Object.entries(constraints).flatMap(([name, { threshold, comparison_operator }]) => {
     const metric = metrics[name];

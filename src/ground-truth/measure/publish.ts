@@ -1,6 +1,6 @@
 /**
- * The last figures of a run over labels: those of the windows of objectives, as metrics, and those of each day that it has changed,
- * as files in Model Monitor's form. Only new labels lead to either.
+ * The last figures of a run over labels: figures of the windows of objectives, as metrics, and figures of each changed
+ * day, as files in Model Monitor's format. Both are published only for new labels.
  */
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
 import { HOUR_MS } from '../../captures/files/capture-path.ts';
@@ -18,7 +18,7 @@ import type { TruthFigures } from './figures.ts';
 import { decideKind, measureTruth } from './measure.ts';
 import { modelMonitorFiles, publishModelMetrics } from './model-monitor-files.ts';
 
-/** What is done next: an objective, by its position, or a day. */
+/** The next work: an objective, by its position, or a day. */
 interface Progress {
   /** The objectives that are done. */
   objectives: number;
@@ -27,8 +27,8 @@ interface Progress {
 }
 
 /**
- * Measures what the run has changed, and publishes the state of the objectives: that of the newest window that was measured. Labels
- * of before that window correct the changes until then.
+ * Measures the changes of the run, and publishes the state of the objectives in the newest measured window. Labels from
+ * before that window correct the earlier changes.
  *
  * @param cursor `null` at the beginning
  */
@@ -55,13 +55,13 @@ export async function measureLabels(cursor: string | null, deps: StepDependencie
 }
 
 interface Measuring extends StepDependencies {
-  /** Measures a window of hours or days, `to` exclusive; of one variant, or of all but shadow variants. */
+  /** Measures a window of hours or days (`to` is exclusive) of one variant, or of all except shadow variants. */
   measured(from: string, to: string, variant?: string): Promise<TruthFigures>;
 }
 
 /**
- * Decides what the model predicts, for all windows and days of the run: by the newest window of the longest objective, or by a day, which
- * are as many rows as are measured anyway.
+ * Decides what the model predicts, for all windows and days of the run: from the newest window of the longest
+ * objective, or from a day. Both must be read for the measurements anyway.
  */
 async function measuring(
   changed: readonly string[],
@@ -117,8 +117,8 @@ async function publishObjective(objective: TrueObjective, changed: string[], dep
 const hoursLater = (hour: string, hours: number): string => hourOf(hourMs(hour) + hours * HOUR_MS);
 
 /**
- * Returns the ends of the windows to measure, in order: those that the state and its changes are of, as far as they have changed
- * hours, and the one that ends with the latest changed hour if no other has it.
+ * Returns the ends of the windows to measure, in order: the windows of the state and its changes that contain changed
+ * hours, and the window that ends with the latest changed hour, unless another window contains that hour.
  */
 function endsOf({ hours }: TrueObjective, changed: string[], state: TrueMeasurement | undefined): string[] {
   const has = (end: string, hour: string): boolean => hour < end && hour >= hoursLater(end, -hours);

@@ -1,13 +1,13 @@
-/** Keeps the scores of rows for the area under the ROC curve, which needs all of them at once: at most a fixed number. */
+/** Keeps the scores of rows for the area under the ROC curve, which needs all scores at once, up to a fixed number. */
 import { Random } from '../../core/values/random.ts';
 
 /** Scores that all stores of a measurement may keep: 24 MB. */
 const MAX_SCORES = 3_000_000;
-/** What a store may keep even then, for example that of the last of many hours. */
+/** Minimum room of a store even if the budget is used up, for example for the last of many hours. */
 const FEWEST_SCORES = 10_000;
 const FIRST_ROWS = 64;
 
-/** How many scores the stores of a measurement may still keep. */
+/** The number of scores that the stores of a measurement may still keep. */
 export const scoreBudget = (): { left: number } => ({ left: MAX_SCORES });
 
 export class ScoreStore {
@@ -19,7 +19,7 @@ export class ScoreStore {
   /** Rows that are kept, and all that were added. */
   rows = 0;
   added = 0;
-  /** Rows whose scores are of other classes than those of the first row, and cannot be compared with them. */
+  /** Number of rows whose scores belong to other classes than those of the first row, and so cannot be compared. */
   others = 0;
   readonly #budget: { left: number };
   readonly #random = new Random(1);
@@ -28,7 +28,10 @@ export class ScoreStore {
     this.#budget = budget;
   }
 
-  /** Adds a row, unless its scores are of other classes than those of the first row. Once there is no room, the rows that are kept are a random sample of all (Vitter 1985). */
+  /**
+   * Adds a row, unless its scores belong to other classes than those of the first row. When the store is full, the kept
+   * rows are a random sample of all rows (Vitter 1985).
+   */
   add(names: readonly string[], scores: readonly number[], label: number): void {
     if (this.added === 0) this.names = [...names];
     const isSame = names.length === this.names.length && names.every((name, at) => name === this.names[at]);

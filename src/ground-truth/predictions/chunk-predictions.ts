@@ -1,4 +1,4 @@
-/** The predictions of a chunk, until it is known what became of its lines. */
+/** The predictions of a chunk, until the outcomes of its lines are known. */
 
 import { gunzipSync, gzipSync } from 'node:zlib';
 import type { Capture, CaptureFormat, LinePlace } from '../../captures/types.ts';
@@ -31,7 +31,7 @@ interface Kept {
   isCounted: boolean;
 }
 
-/** Whether it is a class or a number, and no text. */
+/** Whether it is a class or a number instead of a text. */
 const hasName = ({ prediction: { value, scores } }: PredictionRow): boolean => (value ?? scores) !== undefined;
 
 /** Predictions are compressed as they come, to some 60 bytes each. */
@@ -45,9 +45,10 @@ export class ChunkPredictions {
   }
 
   /**
-   * Adds what a label could be compared with, and what is counted. A capture that this fails for has a trace nevertheless.
+   * Adds the predictions that a label could be compared with, and those that are counted. If this fails for a capture,
+   * its trace is written anyway.
    *
-   * @returns how many predictions are counted, if it is a table with some
+   * @returns the number of counted predictions, if the capture is a table with predictions
    */
   add(capture: Capture, traceId: string, place: LinePlace): number | undefined {
     const { GROUND_TRUTH: settings, SAGEMAKER_ENDPOINT_NAME: endpointName } = this.#settings;
@@ -80,7 +81,7 @@ export class ChunkPredictions {
     this.#open = '';
   }
 
-  /** Yields each prediction with what the run did with its trace. Those of a line that has none are left out. */
+  /** Yields each prediction with the run's work on its trace. Leaves out predictions of lines without a trace. */
   *#all(captures: readonly Row<'captures'>[]): Generator<Kept & { event: EventColumns }> {
     const traced = captures.filter(({ outcome }) => outcome === 'traced' || outcome === 'alreadyThere');
     const events = new Map(traced.map((row) => [row.traceId, eventIn(row)]));
@@ -94,7 +95,7 @@ export class ChunkPredictions {
     }
   }
 
-  /** Returns what is counted, as rows of the table `inferences`. @param captures rows of this chunk */
+  /** Returns the counted predictions as rows of the table `inferences`. @param captures rows of this chunk */
   counted(captures: readonly Row<'captures'>[]): Row<'inferences'>[] {
     const rows: Row<'inferences'>[] = [];
     for (const { row, isCounted, event } of this.#all(captures)) {

@@ -1,4 +1,7 @@
-/** A prediction as rows of the ledger: its id and groups, which are kept as long as labels may come, and what was predicted. */
+/**
+ * Converts a prediction to rows of the ledger: its id and groups, which are kept as long as labels may arrive, and its
+ * value.
+ */
 
 import type { Prediction, PredictionRow } from '../../core/contract/ground-truth.ts';
 import type { EventColumns, Row } from '../../ledger/tables.ts';
@@ -12,7 +15,7 @@ const called = ({ endpoint, second, row, key }: PredictionRow) => ({
   maskedBy: key,
 });
 
-/** @param event what the run did with the trace */
+/** @param event the run's work on the trace */
 export const idRow = (row: PredictionRow, event: EventColumns): Row<'ids/inferences'> => ({
   ...event,
   ...called(row),
@@ -21,8 +24,9 @@ export const idRow = (row: PredictionRow, event: EventColumns): Row<'ids/inferen
 });
 
 /**
- * @param event what the run did with the trace
- * @param kept whether it is the row of a table, and the `days` of `GROUND_TRUTH`: if it is 0, the row has only what is counted
+ * @param event the run's work on the trace
+ * @param kept whether the capture is a table, and the `days` of `GROUND_TRUTH`. With 0 days, the row contains only
+ *   counted values
  */
 export function inferenceRow(
   row: PredictionRow,

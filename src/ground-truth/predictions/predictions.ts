@@ -1,4 +1,4 @@
-/** Finds what is kept of a capture: the prediction of each of its inferences, under the id that a label names. */
+/** Finds the predictions to store for a capture: one for each inference, under the id that a label refers to. */
 
 import { ofContent } from '../../captures/content.ts';
 import { capturePathOf } from '../../captures/files/capture-path.ts';
@@ -16,12 +16,12 @@ import { predictionOf } from './reply-values.ts';
 
 const MAX_GROUP_CHARS = 64;
 const LAST_MS = Date.UTC(9999, 11, 31);
-/** A longer reply in text is no document with a prediction in it. */
+/** A longer text reply is not searched for a prediction. */
 const MAX_DOCUMENT_CHARS = 64 * 1024;
 
 /**
- * Returns a row for each inference of a capture that has a prediction: none for error replies, for captures without reply or
- * without id, for vectors and for bytes, and where it is not clear which inference a prediction is of. It does not throw for any
+ * Returns a row for each inference of a capture with a prediction. Returns no rows for error replies, captures without
+ * reply or id, vectors, bytes, and predictions that cannot be assigned to an inference. It does not throw for any
  * capture that `decodeLine` returns, and takes time in proportion to its size.
  *
  * @param endpointName the endpoint, if the key does not name it

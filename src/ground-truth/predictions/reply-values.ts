@@ -1,4 +1,4 @@
-/** Reads the prediction out of what a model replied about one inference, in the forms that models and containers reply. */
+/** Reads the prediction in a model's reply about one inference, in the forms of known models and containers. */
 
 import { field, isExactNumber, isObject, toJson } from '../../captures/json.ts';
 import { cellOf, itemsOf } from '../../captures/payload/csv.ts';
@@ -9,10 +9,10 @@ import { classOrNumber, MAX_CLASS_CHARS } from '../label-value.ts';
 import { textHashes } from '../texts.ts';
 import NAMES from './reply-names.json' with { type: 'json' };
 
-/** How far each of rounded probabilities, and all together, may be from what they should be. */
+/** Maximum rounding error of each probability, and of all together. */
 const ROUNDED = 0.005;
 const ROUNDED_TOGETHER = 0.05;
-/** Of a model with more classes, the likeliest one is kept. */
+/** For a model with more classes, only the most likely class is kept. */
 const MAX_CLASSES = 100;
 /** A class, its probability, all classes and their probabilities, in any order. */
 const MAX_CELLS = 8;
@@ -25,7 +25,7 @@ const LABEL_MARK = '__label__';
 /** A column with the probability of a class, such as AutoGluon's `{class}_proba`. */
 const OF_CLASS = /^(?:prob|proba|probability)_(.+)$|^(.+)_(?:prob|proba|probability)$/i;
 
-/** What an object says that found a part of its input: its score is not that of the input. */
+/** Fields of an object that describes a part of its input. Its score is not the score of the input. */
 const FINDINGS = /^(?:(?:.+_)?b?box(?:es)?|masks?|word|token_str|start)$/;
 /** Texts that are no finding either. */
 const FACTS = /^(?:id$|object$|model|time)|(?:_id|version)$/i;
@@ -35,12 +35,12 @@ type Settings = Pick<GroundTruthSettings, 'kind' | 'prediction' | 'probability' 
   Pick<Capture, 'unmask'>;
 
 /**
- * Returns the prediction of one inference. Words are kept as a text; JSON of unknown form only if the settings say that the model
- * predicts texts.
+ * Returns the prediction of one inference. Words are kept as a text; JSON of unknown form only if the settings define
+ * that the model predicts texts.
  *
  * @param reply a JSON value, or a cell or a row of a CSV
- * @param text the reply as it was written, where that is known
- * @returns `undefined` when there is nothing to compare a label with, such as for a vector
+ * @param text the reply as written, if known
+ * @returns `undefined` if a label cannot be compared with the reply, for example with a vector
  */
 export function predictionOf(reply: unknown, settings: Settings, text?: string): Prediction | undefined {
   if (reply === undefined || reply === null) return undefined;
@@ -54,7 +54,7 @@ export function predictionOf(reply: unknown, settings: Settings, text?: string):
   return written === undefined ? undefined : { text: textHashes(written, settings.unmask) };
 }
 
-/** Returns what the settings name. */
+/** Returns the prediction in the fields that the settings name. */
 function chosen(reply: unknown, settings: Settings): Prediction | undefined {
   const { prediction, probability } = settings;
   if (typeof reply !== 'object' || (prediction ?? probability) === undefined) return undefined;
@@ -110,7 +110,10 @@ function ofCells(cells: readonly unknown[], settings: Settings): Prediction | un
   return scored(value, scores ?? cells[1], settings, classes);
 }
 
-/** Numbers without a name are scores if they are probabilities, or if the settings say so. Else they may be a vector, or a class and a distance. */
+/**
+ * Whether unnamed numbers are scores: they are probabilities, or the settings define them as scores. Otherwise they may
+ * be a vector, or a class and a distance.
+ */
 const mayBeScores = (numbers: readonly unknown[], { kind, classes }: Settings): boolean =>
   kind === 'classes' || classes?.length === numbers.length || areProbabilities(numbers);
 
@@ -125,7 +128,7 @@ export function areProbabilities(scores: readonly unknown[]): boolean {
 const isFinding = (reply: Record<string, unknown>): boolean =>
   reply.answer === undefined && Object.entries(reply).some(([name, item]) => item !== undefined && FINDINGS.test(name));
 
-/** Returns the probabilities that are in columns of their own, by class. */
+/** Returns probabilities that have a column for each class, by class. */
 function inColumns(reply: Record<string, unknown>): Record<string, unknown> | undefined {
   const columns = Object.entries(reply).filter(([name]) => OF_CLASS.test(name));
   const isOfAll = columns.length > 1 && areProbabilities(columns.map(([, score]) => score));
@@ -134,7 +137,7 @@ function inColumns(reply: Record<string, unknown>): Record<string, unknown> | un
     : undefined;
 }
 
-/** Whether an object names what its score is of. */
+/** Whether an object names the class of its score. */
 const namesClass = (reply: Record<string, unknown>): boolean =>
   Object.entries(reply).some(
     ([name, value]) => typeof value === 'string' && finite(value) === undefined && !FACTS.test(name),
@@ -153,7 +156,7 @@ function ofObject(reply: Record<string, unknown>, settings: Settings, depth: num
   const classes = Array.isArray(value) ? value : listOf(field(reply, 'labels', 'classes'));
   const label = scalarOf(value);
   const isSingle = !Array.isArray(scores) && !isObject(scores) && listOf(scores) === undefined;
-  // The score of a class that is too long, or of something else.
+  // The score belongs to a class with a name that is too long, or to another quantity.
   if (isSingle && label === undefined && (value !== undefined || namesClass(reply))) return undefined;
   const isOwn = predicted === undefined && label !== undefined && isSingle;
   return scored(label, scores, settings, isOwn ? [label] : classes);
@@ -165,7 +168,7 @@ function byClass(reply: Record<string, unknown>): Prediction | undefined {
   return areProbabilities(scores) ? ofClasses(Object.keys(reply), scores) : undefined;
 }
 
-/** Unwraps a list of one. */
+/** Unwraps lists of one item. */
 function only(value: unknown): unknown {
   let inner = value;
   for (let depth = 0; depth <= MAX_WRAPPINGS && Array.isArray(inner) && inner.length === 1; depth += 1)
@@ -174,8 +177,8 @@ function only(value: unknown): unknown {
 }
 
 /**
- * @param scores a number, a list of them, or an object by class
- * @param classes of the scores. Without them, a single score is that of the positive class.
+ * @param scores a number, a list of numbers, or an object by class
+ * @param classes of the scores. Without classes, a single score belongs to the positive class.
  */
 function scored(
   value: Value,

@@ -23,10 +23,13 @@ import { hashesOf } from '../masked.ts';
 // -------------------------------------------------------------------------------------- a label as MLflow keeps it
 // The true answer as an expectation, a label for a scorer as a person's assessment.
 
-/** The labeller's name, if the label does not say. */
+/** The labeller's name, if the label has none. */
 const SOURCE = 'ground truth';
 
-/** Why a label is not written. `LabelOfRow`: a scorer assesses the whole call, so a label of one row says nothing of its verdict. */
+/**
+ * Reasons why a label is not written. `LabelOfRow`: a scorer assesses the whole call, so a label of one row does not
+ * apply to its verdict.
+ */
 type NotPublished =
   | LabelLeft
   | 'TraceMissing'
@@ -37,10 +40,10 @@ type NotPublished =
   | 'MlflowFailed';
 
 /**
- * Returns a label as MLflow keeps it, or why it is not written: a true answer is an expectation, a label for a scorer a
- * person's assessment.
+ * Returns a label in MLflow's form, or the reason why it is not written. A true answer becomes an expectation; a label
+ * for a scorer becomes a person's assessment.
  *
- * @param scorers those of the settings, by name
+ * @param scorers of the settings, by name
  */
 export function labelAssessment(
   row: LabeledRow,
@@ -70,8 +73,9 @@ export function labelAssessment(
 }
 
 /**
- * Whether the answer was right, as far as it shows without the other answers: texts by their normalized form, and classes that have
- * a name. A number may be a class, a value or a probability. A scorer assesses the whole call, so rows of a call have none.
+ * Returns whether the answer was right, if that can be decided without the other answers: for texts by their normalized
+ * form, and for named classes. A number may be a class, a value or a probability. Rows of a call have no result,
+ * because a scorer assesses the whole call.
  */
 function rightness(labeled: LabeledRow): Record<string, string> {
   const { row, label, prediction } = labeled;
@@ -104,8 +108,8 @@ interface Options {
 }
 
 /**
- * Writes labels, and returns the outcome of each. Those for which there was no time are left out, and so are those on which the
- * server failed, if it takes no other one after them; `failure` is then the reason.
+ * Writes labels, and returns the outcome of each. Leaves out labels for which there was no time, and labels on which
+ * the server failed if it accepts no other label after them; `failure` is then the reason.
  *
  * @throws the errors of an outage, of denied access, of a deleted experiment
  */
@@ -119,7 +123,7 @@ export async function writeLabels(
   const suspects = new Map<LabeledRow, Error>();
   let failedInARow = 0;
 
-  /** @throws the error, if it may be that of every label */
+  /** @throws the error, if it may concern every label */
   const isRefused = async (error: Error): Promise<boolean> => {
     failedInARow += 1;
     if (failedInARow >= FAILURES_IN_A_ROW) throw error;
@@ -136,7 +140,7 @@ export async function writeLabels(
       failedInARow = 0;
     } catch (error) {
       if (!mayBeTheLabel(error)) throw error;
-      // One by one, only the label at fault is left out.
+      // Written one by one, only the label at fault is left out.
       if (others.length > 0) for (const one of labels) await writeTo(trace, [one], onFailure);
       else if (await isRefused(error)) outcomes.set(only.row, 'MlflowRefused');
       else onFailure(only.row, error);
@@ -161,7 +165,7 @@ export async function writeLabels(
     if (!mayGoOn()) break;
     await writeAll(batch, (row, error) => suspects.set(row, error));
     if (failedInARow > 0) continue;
-    // The server works. What it fails on again is at fault itself.
+    // The server works. A label on which it fails again is at fault itself.
     const again = [...suspects.keys()];
     suspects.clear();
     await writeAll(again, (row) => outcomes.set(row, 'MlflowFailed'));
@@ -169,7 +173,10 @@ export async function writeLabels(
   return { outcomes, failure: [...suspects.values()][0] };
 }
 
-/** MLflow refuses what it cannot store, and some of its versions fail on it. Other failures are the server's. */
+/**
+ * Whether the label may be at fault: MLflow refuses labels that it cannot store, and some versions fail on them. Other
+ * failures are the server's.
+ */
 const mayBeTheLabel = (error: unknown): error is Error =>
   (error instanceof MlflowRefusedError && !error.routeMissing) ||
   (error instanceof MlflowRetryableError && error.status === 500);

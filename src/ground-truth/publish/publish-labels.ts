@@ -1,6 +1,7 @@
 /**
- * The step that writes the labels of marked hours to MLflow. Their outcomes are saved in the hours once, at the end of each
- * invocation: one that is killed before leaves everything open, and its labels are found in MLflow by their ids.
+ * The step that writes the labels of marked hours to MLflow. Their outcomes are saved in the hours once, at the end of
+ * each invocation. If an invocation is killed earlier, all labels stay open, and their ids show later which of them are
+ * in MLflow.
  */
 
 import { removeObject } from '../../core/aws/remove-object.ts';
@@ -14,9 +15,9 @@ import { readLabeled, rewriteHour } from '../join/labeled-store.ts';
 import { type PublishResult, STEP_RESERVE_MS, type StepDependencies } from '../types.ts';
 import { type Outcome, writeLabels } from './label-writer.ts';
 
-/** For the labels that are being written when the time is over, and for the hours. */
+/** Time reserved for the labels that are being written when the time is over, and for the hours. */
 const RESERVE_MS = 2 * STEP_RESERVE_MS;
-/** What an invocation does at most: at 25 requests a second, labels for 14 minutes. They are in memory. */
+/** Maximum number of labels in one invocation. At 25 requests a second, they take 14 minutes. They are in memory. */
 const MAX_LABELS = 20_000;
 const MAX_CHARS = 32 * 1024 * 1024;
 const MAX_HOURS = 200;
@@ -88,7 +89,7 @@ async function readOpen({ storage, environment, remainingMs }: StepDependencies)
   return { hours, isAll: marks.size < MAX_HOURS };
 }
 
-/** Writes the outcomes of its labels into the hour, and removes its marks if none is open any more. */
+/** Writes the outcomes of its labels into the hour, and removes its marks if no label is open any more. */
 async function keepOutcomes(
   storage: Storage,
   bucket: string,
