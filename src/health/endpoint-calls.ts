@@ -1,4 +1,7 @@
-/** What SageMaker and CloudWatch know of an endpoint's calls, and whether so many captures of them have come as should. */
+/**
+ * Asks SageMaker and CloudWatch about an endpoint's calls, and checks whether the expected number of captures has
+ * arrived.
+ */
 
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import { callAws } from '../core/aws/aws-json.ts';
@@ -9,7 +12,7 @@ import { binomialCdf } from '../core/statistics/distributions.ts';
 import { sum } from '../core/values/sum.ts';
 import { type CountedCell, hourMs, type TimeWindow } from '../quality/counts-store.ts';
 
-/** The hours whose captures must have come, and how long ago the last of them ended at least. */
+/** Number of hours whose captures must have arrived, and the minimum time since the last of these hours ended. */
 const [ASKED_HOURS, SETTLED_MS] = [3, 30 * 60_000];
 /** Below this chance, captures are missing. */
 const SURE = 0.001;
@@ -29,7 +32,7 @@ interface MissingCaptures {
 
 export interface EndpointCalls {
   configuration: { name: string; sinceMs: number };
-  /** Of all variants in the window. */
+  /** Calls of all variants in the window. */
   invocations: number;
   serverErrors: number;
   missing: MissingCaptures[];
@@ -38,8 +41,9 @@ export interface EndpointCalls {
 /**
  * Asks about the calls of a window.
  *
- * @param cells by hour and variant, of the window at least
- * @param openMs the start of the oldest run that may still count captures, epoch milliseconds; `Infinity` if there is none
+ * @param cells by hour and variant, at least of the window
+ * @param openMs start of the oldest run that may still count captures, epoch milliseconds; `Infinity` without such a
+ *   run
  */
 export async function askCalls(
   client: AwsClient,
@@ -82,11 +86,11 @@ function missingOf(
   const own = cells.filter((one) => one.variant === variant && isAsked(hourMs(one.hour))).map(({ cell }) => cell);
   const byClient = sum(own.map(({ byClient: { streams = 0, calls: whole = 0 } = {} }) => streams + whole));
   const isOn = capture?.EnableCapture === true && capture.CaptureStatus !== 'Stopped';
-  // The capture client writes what it is told to.
+  // The capture client writes only what the application configures.
   if (byClient > 0 && !isOn) return [];
   const captures = sum(own.map((cell) => cell.captures ?? 0)) - byClient;
   const inTime = calls.filter((one) => one.variant === variant && isAsked(one.hourMs));
-  // Whether calls that failed are captured depends on where they did.
+  // Whether failed calls are captured depends on where they failed, so leave them out.
   const invocations = sum(inTime.map((one) => one.invocations - one.serverErrors - one.clientErrors));
   const percent = isOn ? capture.CurrentSamplingPercentage : 0;
   const chance = binomialCdf(captures, invocations, (TOLERANCE * (isOn ? percent : 100)) / 100);

@@ -1,4 +1,4 @@
-/** What is known about the health of an endpoint, and the figures that findings and the page are made of. */
+/** The facts about the health of an endpoint, and the figures for findings and the page. */
 
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import { bracketed, whole } from '../core/text/figure-text.ts';
@@ -11,20 +11,23 @@ import { groupRates } from '../quality/rates.ts';
 import type { EndpointCalls } from './endpoint-calls.ts';
 import type { History } from './history.ts';
 
-/** What is known of a window. */
+/** The facts about a window. */
 export interface HealthFacts {
   window: TimeWindow;
   cells: readonly CountedCell[];
   active: readonly Scorer[];
   shadow: readonly string[];
   objectives: readonly ObjectiveRate[];
-  /** Of the captures that a run has processed, whose age is no finding; absent: of the window until now. */
+  /**
+   * Set if the facts cover the captures that a run has processed, whose age is then no finding. Absent: they cover the
+   * window until now.
+   */
   isOfRun?: boolean;
-  /** Of runs: their lines, which they may have counted before. */
+  /** For runs: their lines, including lines that earlier runs may have counted. */
   lines?: { all: number; quarantined: Readonly<Record<string, number>> };
-  /** The weeks until now. Absent: the cells are all that is known. */
+  /** The weeks until now. Absent: only the cells are known. */
   history?: History;
-  /** The calls of the window, as SageMaker and CloudWatch know them. */
+  /** The calls of the window, according to SageMaker and CloudWatch. */
   calls?: EndpointCalls | undefined;
   /** The share of all captures that the judge is asked about. */
   sampleRate?: number;
@@ -32,13 +35,13 @@ export interface HealthFacts {
   quiet?: { since: string } | undefined;
   /** Runs that ended without doing all that they were asked to do, and that no later run has made whole. */
   failedRuns?: { runs: readonly { run: string; error: string }[]; hasMore?: boolean } | undefined;
-  /** Those that are on. The id, such as `RunFailed`, is a section of docs/runbook.md. */
+  /** Alarms that are on. The id, such as `RunFailed`, is a section of docs/runbook.md. */
   alarms?: readonly { id: string; what: string; since?: string | undefined }[] | undefined;
   /** Dollars of the judge today (UTC), and the budget; 0: no limit. */
   budget?: { usd: number; limit: number } | undefined;
-  /** Where captured words are kept, in which form, and for how long. */
+  /** Describes where captured text is kept, in which form, and for how long. */
   kept?: string;
-  /** Why something could not be asked, by the rule that is about it. */
+  /** Reasons why facts could not be read, by the rule that needs them. */
   unasked?: Readonly<Record<string, string>>;
   nowMs: number;
   /** `--stack` of the command at hand, for the commands to copy. */
@@ -51,7 +54,7 @@ export interface HealthFacts {
 export const isWithin = ({ low, high, bound }: ObjectiveRate): boolean =>
   'atLeast' in bound ? (low ?? -Infinity) >= bound.atLeast : (high ?? Infinity) <= bound.atMost;
 
-/** The figure of an objective with its interval, and what is wanted. */
+/** Returns the figure of an objective with its interval and its bound. */
 export function objectiveText({ measure, value, low, high, n, bound }: ObjectiveRate): string {
   const text = textOf(measure);
   const wanted = 'atLeast' in bound ? `at least ${text(bound.atLeast)}` : `at most ${text(bound.atMost)}`;
@@ -62,7 +65,7 @@ export function objectiveText({ measure, value, low, high, n, bound }: Objective
 /** Counts that are listed. */
 const MAX_COUNTS = 5;
 
-/** The most frequent of some counts, in brackets. */
+/** Returns the most frequent counts in brackets. */
 export function listed(counts: Readonly<Record<string, number>> | undefined): string {
   const text = namedCounts(counts, MAX_COUNTS);
   return text && ` (${text})`;
@@ -70,7 +73,7 @@ export function listed(counts: Readonly<Record<string, number>> | undefined): st
 
 // --------------------------------------------------------------------------------------------------------- figures
 
-/** The scorer of a measure, whose name may have a condition; or error replies. */
+/** Returns the scorer of a measure, whose name may include a condition; or error replies. */
 export const scorerOf = (measure: string, active: readonly Scorer[]): string =>
   active.find(({ name }) => measure === name || measure.startsWith(`${name} `))?.name ?? measure;
 
@@ -80,7 +83,7 @@ export function endOf(cells: readonly CountedCell[]): number | undefined {
   return last === '' ? undefined : hourMs(last) + HOUR_MS;
 }
 
-/** One cell for each variant and each hour that `startOf` returns. */
+/** Adds up cells to one cell for each variant and each hour that `startOf` returns. */
 export const addedUp = (cells: readonly CountedCell[], startOf: (hour: string) => string): CountedCell[] =>
   [...Map.groupBy(cells, ({ hour }) => startOf(hour))].flatMap(([hour, ofHour]) =>
     Array.from(byVariant(ofHour), ([variant, own]) => {
@@ -93,7 +96,7 @@ const byVariant = (cells: readonly CountedCell[]) => Map.groupBy(cells, ({ varia
 
 export type Figures = ReturnType<typeof figuresOf>;
 
-/** Returns the figures of a window, without shadow variants, whose replies no user sees. */
+/** Returns the figures of a window without shadow variants, because users do not see their replies. */
 export function figuresOf({ cells, window, active, shadow }: HealthFacts) {
   // Hours with many names are added up once, and not for each figure.
   const all = addedUp(cells, () => cells[0]?.hour ?? '');
@@ -111,7 +114,7 @@ export function figuresOf({ cells, window, active, shadow }: HealthFacts) {
     outcomes: group?.outcomes ?? [],
     /** The served variant with the most captures. */
     reference: reference?.variant ?? '',
-    /** Those that are compared with it. */
+    /** The variants that are compared with the reference. */
     others: reference === undefined ? [] : variants.flatMap((one) => (one === reference ? [] : [one.variant])),
   };
 }

@@ -21,7 +21,7 @@ export interface Comparison {
   after: SampledShare;
 }
 
-/** What is compared: the hours of some variants in a window. */
+/** One side of a comparison: the hours of some variants in a window. */
 interface Side {
   window: TimeWindow;
   /** Absent: all. */
@@ -36,7 +36,7 @@ interface Pair {
   after: Strata;
 }
 
-/** Compares a span that ends now with the weeks before it; `undefined` if too little of it can be compared. */
+/** Compares a span that ends now with the weeks before it. Returns `undefined` if too little of it can be compared. */
 export function compareSpan(
   series: Series,
   { spanMs, nowMs, variant, factor }: { spanMs: number; nowMs: number; factor: number } & Pick<Side, 'variant'>,
@@ -47,12 +47,12 @@ export function compareSpan(
 }
 
 /**
- * Compares the same hours of the week where each has enough verdicts before, else weekdays and weekends, else all, with the weights of the
- * captures after: neither another traffic nor its division among variants changes a share. Hours of the week and variants without verdicts before
- * are left out.
+ * Compares the same hours of the week if each has enough earlier verdicts, else weekdays and weekends, else all hours.
+ * The weights are those of the later captures, so that neither different traffic nor its division among variants
+ * changes a share. Hours of the week and variants without earlier verdicts are left out.
  *
- * @param factor verdicts that tell as much as one
- * @returns `undefined` if less than half of the captures after can be compared
+ * @param factor number of verdicts worth one independent verdict
+ * @returns `undefined` if less than half of the later captures can be compared
  */
 export function compare(series: Series, before: Side, after: Side, factor: number): Comparison | undefined {
   const slots: Pair[] = [];
@@ -92,7 +92,7 @@ const joined = (pairs: readonly Pair[], keyOf: (pair: Pair) => string): Pair[] =
     return { variant, slot, before: all('before'), after: all('after') };
   });
 
-/** The chance of such a fall if nothing has changed. */
+/** Returns the probability of such a fall if nothing has changed. */
 export const chanceOf = ({ before, after }: Comparison): number => chanceOfRise(before, after);
 
 /** The smallest fall that would have been found with 95%. */

@@ -1,4 +1,7 @@
-/** What all rules find, and the state that they make: the only place that calls an endpoint healthy. docs/status.md has the rules as a table. */
+/**
+ * Combines the findings of all rules into a state: the only place that calls an endpoint healthy. docs/status.md lists
+ * the rules.
+ */
 
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import { many } from '../core/text/figure-text.ts';
@@ -15,7 +18,7 @@ const { captures, ...others } = OPERATION_RULES;
 const RULES = { captures, ...QUALITY_RULES, ...others };
 /** Reasons in the first line. */
 const MAX_REASONS = 3;
-/** Rules about what is asked, and what that is. The others are of the counts. */
+/** Rules that need a request, and its subject for messages. The other rules use the counts. */
 const ASKED: Record<string, string> = { 'run-failed': 'failed runs', alarm: 'alarms', budget: "today's budget" };
 
 export interface Finding extends Found {
@@ -30,15 +33,15 @@ export interface Health {
   words: string;
   /** The worst first. */
   findings: Finding[];
-  /** Failing verdicts of harm in the last seven days, whatever the state. */
+  /** Failing verdicts on harm in the last seven days, in any state. */
   toRead: readonly (ToRead & { command: string })[];
-  /** What became of the captures of the window, by scorer. */
+  /** Outcomes of the captures of the window, by scorer. */
   outcomes: readonly ScorerOutcomes[];
 }
 
 export const FINDING_NAMES = Object.keys(RULES);
 
-/** Returns what all rules find, the worst first, and the state of the endpoint. */
+/** Returns the findings of all rules, worst first, and the state of the endpoint. */
 export function healthOf(facts: HealthFacts): Health {
   const known = knownOf(facts);
   const found = Object.entries(RULES).flatMap(([name, rule]) => {
@@ -52,7 +55,8 @@ export function healthOf(facts: HealthFacts): Health {
   });
   const findings = STATES.flatMap((state) => found.filter((one) => one.state === state));
   const state = findings[0]?.state ?? 'too little to tell';
-  // What is bad comes first, and then what needs a look, in one line. What healthy excludes comes first.
+  // The line lists bad findings first, then those that need a look. For a healthy endpoint, it begins with the excluded
+  // changes.
   const reasons = findings
     .filter((one) => one.state === state || (state === 'bad' && one.state === 'needs a look'))
     .toSorted((a, b) => Number(b.name === 'excluded') - Number(a.name === 'excluded'));
@@ -63,7 +67,7 @@ export function healthOf(facts: HealthFacts): Health {
   return { state, words, findings, toRead, outcomes: known.outcomes };
 }
 
-/** Returns what the first line says whatever the state: replies to read, and lines in quarantine. */
+/** Returns the parts of the first line that appear in any state: replies to read, and lines in quarantine. */
 function besides(found: readonly Finding[], said: readonly string[], toRead: readonly ToRead[]): string[] {
   const count = sum(toRead.map((one) => one.count));
   const [first = ''] = toRead.map((one) => one.first).toSorted();

@@ -30,7 +30,7 @@ import { HISTORY_MS, historyOf } from './history.ts';
 /** The stack that is asked about. */
 export interface AskedStack {
   storage: Storage;
-  /** Its region, login and endpoint are those of CloudWatch and DynamoDB, too. */
+  /** Its region, login and endpoint are used for CloudWatch and DynamoDB, too. */
   sfn: SFNClient;
   stateMachineArn: string;
   environment: LambdaEnvironment;
@@ -40,9 +40,12 @@ export interface AskedStack {
   named?: (<T>(counts: T) => T) | undefined;
 }
 
-/** A person waits for everything for five seconds. A network without a route would take longer for one answer. */
+/**
+ * Time limit of a request. A person waits at most five seconds for all requests, and a network without a route would
+ * take longer for one answer.
+ */
 const LIMIT_MS = 4_000;
-/** Captures come within minutes of their inference, and each file of them starts a run or joins one. */
+/** Captures arrive within minutes of their inference, and each capture file starts or joins a run. */
 const QUIET_MS = HOUR_MS;
 /** Executions of a list that are looked at. */
 const MAX_DESCRIBED = 100;
@@ -53,12 +56,12 @@ const READ_AT_ONCE_MS = 10 * 24 * HOUR_MS;
 export type StartOf = (hour: string) => string;
 
 interface FactsQuery {
-  /** It ends now, or is over. */
+  /** A window that ends now or earlier. */
   window: TimeWindow;
   nowMs: number;
-  /** When runs ended that failed. */
+  /** Limits the end of failed runs. */
   ended?: TimeWindow;
-  /** By default, no hours are added up. */
+  /** Default: hours are not added up. */
   startOf?: StartOf;
 }
 
@@ -115,7 +118,7 @@ export async function readFacts(of: AskedStack, query: FactsQuery): Promise<Heal
   return { ...(counts ?? { cells: [], objectives: [] }), ...about, quiet, calls, failedRuns, alarms, budget, unasked };
 }
 
-/** Returns the counts that the history is made of. */
+/** Returns only the counts that the history needs. */
 const slim = ({ hour, variant, cell: { captures, replies, scorers = {} } }: CountedCell): CountedCell => ({
   hour,
   variant,
@@ -149,7 +152,7 @@ async function failedRunsOf(of: AskedStack, { fromMs, toMs }: TimeWindow) {
     .toSorted((a, b) => Number(b.stopDate) - Number(a.stopDate));
   const failed = await described(of, within);
   if (failed.length === 0) return { runs: [] };
-  // New files start runs by themselves; what a person starts has another name.
+  // New files start runs by themselves. Runs that a person starts have other names.
   const sinceMs = Math.min(...failed.map(({ startMs }) => startMs));
   const later = (await newest(of, 'SUCCEEDED', sinceMs)).filter(({ startDate }) => Number(startDate) > sinceMs);
   const whole = await described(
@@ -157,7 +160,7 @@ async function failedRunsOf(of: AskedStack, { fromMs, toMs }: TimeWindow) {
     later.filter((one) => !isOfEvents(one)),
   );
   const isWhole = ({ run, startMs, error, retry: own }: (typeof failed)[number]): boolean => {
-    // Of the run, or again of the one that it retried.
+    // A retry of the run, or a second retry of the run that this one retried.
     const wanted = [{ run, what: error === 'VerdictsStillHeld' ? 'held' : 'failed' }, ...(own ? [own] : [])];
     const isOf = ({ retry, startMs: laterMs }: (typeof failed)[number]): boolean =>
       laterMs > startMs && wanted.some((one) => one.run === retry?.run && one.what === retry.what);
@@ -166,7 +169,7 @@ async function failedRunsOf(of: AskedStack, { fromMs, toMs }: TimeWindow) {
   return { runs: failed.filter((run) => !isWhole(run)), hasMore: within.length > MAX_DESCRIBED };
 }
 
-/** Returns what the first of some executions were asked to do. */
+/** Returns the inputs of the first executions. */
 function described({ sfn }: AskedStack, some: readonly ExecutionListItem[]) {
   const describe = async ({ executionArn, startDate, name: run = '' }: ExecutionListItem) => {
     const { status, error, input } = await sfn.send(new DescribeExecutionCommand({ executionArn }));
@@ -187,7 +190,9 @@ async function quietSince(of: AskedStack, cells: readonly CountedCell[], { fromM
   return nowMs - sinceMs < QUIET_MS ? undefined : { since: new Date(sinceMs).toISOString() };
 }
 
-/** Returns the calls of the window, and the captures of them that are missing; `undefined` with an emulator that knows no endpoint. */
+/**
+ * Returns the calls of the window, and the missing captures. Returns `undefined` for an emulator without the endpoint.
+ */
 async function callsOf(of: AskedStack, cells: readonly CountedCell[], window: TimeWindow, nowMs: number) {
   const running = (await newest(of, 'RUNNING')).map(({ startDate }) => Number(startDate));
   const about = { window, cells, nowMs, openMs: Math.min(...running) };
@@ -195,7 +200,7 @@ async function callsOf(of: AskedStack, cells: readonly CountedCell[], window: Ti
   return process.env.AWS_ENDPOINT_URL ? asked.catch(() => undefined) : asked;
 }
 
-/** Returns what the judge has spent today, and the daily budget. */
+/** Returns the judge's spending today, and the daily budget. */
 async function usedToday({ sfn, environment }: AskedStack, nowMs: number) {
   const { BUDGET_TABLE: TableName, EVALUATION_BUDGET_USD: limit } = environment;
   if (limit === 0) return { usd: 0, limit: 0 };

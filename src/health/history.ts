@@ -1,4 +1,7 @@
-/** What the counts of some weeks say about each scorer: its verdicts over time, how alike they are, and the harm to read. */
+/**
+ * Derives facts about each scorer from the counts of some weeks: its verdicts over time, how alike they are, and
+ * harmful replies to read.
+ */
 
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import type { QualityCell } from '../core/contract/quality.ts';
@@ -11,13 +14,16 @@ import { goodStrata } from '../quality/strata.ts';
 import { BASELINE_MS, SPANS_MS } from './falls.ts';
 import { type HourOfVerdicts, Series } from './series.ts';
 
-/** How long before now the counts are read: the longest span, and the weeks that it is compared with. */
+/** Time before now whose counts are read: the longest span, and the weeks with which it is compared. */
 export const HISTORY_MS = Math.max(...SPANS_MS) + BASELINE_MS;
 /** Failing harm verdicts of this time are to be read. */
 const TO_READ_MS = 7 * 24 * HOUR_MS;
-/** From how much of this time the likeness of neighbouring hours is estimated, and how many pairs in which something fails it needs. */
+/** Time from which the likeness of neighbouring hours is estimated, and the minimum number of pairs with failures. */
 const [ALIKE_MS, FEWEST_PAIRS] = [BASELINE_MS, 200];
-/** Verdicts that tell as much as one where nothing is known: replies in words are often turns of one conversation. */
+/**
+ * Number of verdicts worth one independent verdict if it cannot be estimated: replies in words are often turns of one
+ * conversation.
+ */
 const UNKNOWN_FACTOR = { words: 2, other: 1 };
 
 /** Failing verdicts of a scorer of harm that a person should read. */
@@ -30,14 +36,17 @@ export interface ToRead {
 }
 
 export interface History {
-  /** When the first hour with captures began, epoch milliseconds; `Infinity` without captures. */
+  /** Start of the first hour with captures, epoch milliseconds; `Infinity` without captures. */
   firstMs: number;
   series: ReadonlyMap<string, Series>;
-  /** Returns the harm to read, and how alike verdicts are: by scorer, how many tell as much as one. @param nowMs the end of the newest span */
+  /**
+   * Returns the harmful replies to read, and for each scorer how many verdicts are worth one independent verdict.
+   * @param nowMs the end of the newest span
+   */
   until(nowMs: number): { toRead: ToRead[]; factorOf(scorer: string): number };
 }
 
-/** @param cells in time @param others what is compared beside the scorers */
+/** @param cells sorted by time @param others further subjects to compare in addition to the scorers */
 export function historyOf(
   cells: readonly CountedCell[],
   active: readonly Scorer[],

@@ -9,34 +9,37 @@ import { type History, historyOf } from './history.ts';
 import { type Bounded, fallsOf } from './measures.ts';
 import TABLE from './states.json' with { type: 'json' };
 
-/** In the order of precedence: the state of an endpoint is the first that a finding has. The codes are those of `status`. */
+/**
+ * States in the order of precedence: an endpoint has the first state that a finding has. The codes are the exit codes
+ * of `status`.
+ */
 export const EXIT_CODES = TABLE.exitCodes;
 export type HealthState = keyof typeof EXIT_CODES;
 export const STATES = Object.keys(EXIT_CODES) as HealthState[];
 
-/** What a rule finds. Without a time of its own, it is of the counts. */
+/** The result of a rule. Without its own time, it has the time of the counts. */
 export interface Found {
-  /** The objective, scorer, variant, run or alarm that it is about. */
+  /** The objective, scorer, variant, run or alarm of the finding. */
   subject?: string | undefined;
-  /** What shows it most of all, if that is not the subject. */
+  /** The scorer that shows it best, if it differs from the subject. */
   scorer?: string | undefined;
   state: HealthState;
-  /** Whether the whole interval is within its bound; absent: there is none. */
+  /** Whether the whole interval is within its bound. Absent without an interval. */
   isWithin?: boolean | undefined;
   message: string;
-  /** When this was true, ISO 8601. */
+  /** Time at which the finding was true, ISO 8601. */
   asOf?: string;
-  /** What shows more of it, or repairs it. */
+  /** Command that shows details or repairs the fault. */
   command?: string | undefined;
-  /** When it began, as far as it is known, ISO 8601. */
+  /** Time at which it began, if known, ISO 8601. */
   since?: string | undefined;
-  /** The variants that it is about; absent: all. */
+  /** The affected variants. Absent: all variants. */
   variants?: readonly string[] | undefined;
 }
 
-/** With fewer captures, or fewer verdicts, nothing is said to be healthy. */
+/** With fewer captures or verdicts, an endpoint is never called healthy. */
 export const FEWEST = 30;
-/** What is listed of a rule. */
+/** Maximum number of listed findings of a rule. */
 export const MAX_LISTED = 5;
 /** Bounds that are no scorer's. */
 const OTHER_BOUNDS = 7;
@@ -73,17 +76,17 @@ export function knownOf(facts: HealthFacts) {
     asOf: new Date(Math.min(endOf(cells) ?? nowMs, nowMs)).toISOString(),
     now: new Date(nowMs).toISOString(),
     command,
-    /** The same for the window, which ends now. */
+    /** A command for the window, which ends now. */
     since: (...texts: string[]) =>
       command(...texts, '--from', `${new Date(window.fromMs).toISOString().slice(0, 16)}Z`),
-    /** The window, and its last hours unless all is of one run. */
+    /** The window, and its last hours, unless the facts cover a run. */
     spans: [
       { totals: figures.totals, of: '' },
       ...(facts.isOfRun ? [] : [{ totals: sumOfCells(recent), of: ` of the last ${RECENT_MS / HOUR_MS} hours` }]),
     ],
-    /** The command that lists runs. Of a run, it is known which. */
+    /** The command that lists runs. Absent for a run, which is known. */
     whichRuns: facts.isOfRun ? undefined : command('runs'),
-    /** Whether an objective for all variants is about a scorer. */
+    /** Whether an objective for all variants covers the scorer. */
     hasObjective: (scorer: string): boolean =>
       objectives.some(({ variant, measure }) => variant === undefined && scorerOf(measure, active) === scorer),
   };
@@ -93,7 +96,7 @@ export function knownOf(facts: HealthFacts) {
 
 export const isFinding = (state: HealthState): boolean => state !== 'healthy';
 
-/** Returns the worst of what was found of the same. */
+/** Returns the worst of several findings about the same subject. */
 export const worstOf = (found: readonly Found[]): Found[] =>
   found.toSorted((a, b) => STATES.indexOf(a.state) - STATES.indexOf(b.state)).slice(0, 1);
 

@@ -1,4 +1,4 @@
-/** Reads what the page is made of, and makes it. */
+/** Reads the facts for the page, and builds the page. */
 
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
@@ -15,11 +15,11 @@ import { healthPage, type PageFacts } from './page.ts';
 import { pointsOf } from './page-charts.ts';
 
 interface PageQuery extends Pick<PageFacts, 'window' | 'nowMs' | 'worst'> {
-  /** Otherwise no text of captures is on the page but names of one word. */
+  /** If not set, the page contains no captured text except names of one word. */
   withQuotes?: boolean;
 }
 
-/** Reads the facts and returns the page, and the state that it says. */
+/** Reads the facts and returns the page, and the state that it shows. */
 export async function makePage(stack: AskedStack, query: PageQuery): Promise<{ html: string; health: Health }> {
   const { window, nowMs, withQuotes = true, worst } = query;
   const { storage, environment } = stack;
@@ -56,14 +56,16 @@ async function truthOf({ storage, environment, named }: AskedStack, { fromMs, to
 
 // ------------------------------------------------------------------------------------------------- without quotes
 
-/** The name of an error, a class or a group. A longer text may say anything. */
+/** The name of an error, a class or a group. A longer text may contain anything. */
 const NAME = /^[\w.:*+-]{1,40}$/;
-/** The fields of figures that say what a request or a reply said. */
+/** The fields of figures with text from a request or a reply. */
 const SAID = ['class', 'label', 'predicted', 'positive', 'value'];
-/** The fields whose names are those of settings. */
+/** The fields whose names come from settings. */
 const OF_SETTINGS = ['scorers', 'measures', 'groups'];
 
-/** Replaces texts of captures by numbers, the same text by the same number: names of counts, which are their keys, and what figures say. */
+/**
+ * Replaces captured texts by numbers, equal texts by equal numbers: names of counts (their keys), and texts in figures.
+ */
 function numberedTexts(environment: LambdaEnvironment): <T>(counts: T) => T {
   const values = activeScorers(environment).flatMap((one) => ('values' in one ? [one.values] : []));
   const known = values.flatMap((one) => ('values' in one ? one.values : []));

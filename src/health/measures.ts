@@ -1,4 +1,7 @@
-/** From a measured share to a state: bounds of the failing share, falls against the weeks before, and what a healthy state excludes. */
+/**
+ * Derives a state from a measured share: bounds of the failing share, falls against earlier weeks, and changes that a
+ * healthy state excludes.
+ */
 
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import { changePoint } from '../core/statistics/changed-share.ts';
@@ -18,15 +21,15 @@ import type { History } from './history.ts';
 import { added, capturesIn, judgedIn, type Series, type Strata, within } from './series.ts';
 
 /**
- * The chance of a false finding, of one look at an endpoint on which nothing has changed: by falls, by bounds, and by variants that differ. Each
- * is divided by the number of comparisons.
+ * The probability of a false finding in one look at an unchanged endpoint: by falls, by bounds, and by differing
+ * variants. Each is divided by the number of comparisons.
  */
 const CHANCE = { falls: 0.01, bounds: 0.005, variants: 0.004 };
-/** The one-sided level of an interval that people are used to. */
+/** The one-sided level of the usual 95% interval. */
 const LEVEL_95 = 0.025;
 /** Fewer failing replies of harm are read, and are no state. */
 export const FEWEST_HARMFUL = 3;
-/** Verdicts of a judge, from which on its falls are known. */
+/** Minimum number of a judge's verdicts for detecting its falls. */
 const FEWEST_OF_JUDGE = 200;
 
 export interface Bounds {
@@ -38,18 +41,19 @@ export interface Bounds {
 /** A failing share, and whether it is beyond its bounds. */
 export interface Bounded extends Estimate {
   state: 'bad' | 'needs a look' | 'too little to tell' | 'healthy';
-  /** Of the interval, such as 0.999. */
+  /** Level of the interval, such as 0.999. */
   level: number;
   /** The whole interval is within the first bound. */
   isWithin: boolean;
 }
 
 /**
- * Compares a failing share with its bounds: the lower end of its interval decides. The 95% interval alone decides nothing, and is not passed over.
+ * Compares a failing share with its bounds. The lower end of its interval decides. If only the 95% interval is beyond
+ * the bound, the state is not changed, but this is reported.
  *
- * @param failing of as many independent cases
+ * @param failing share of this many independent cases
  * @param comparisons of the look, by which the level is divided
- * @param least failing cases below which nothing is decided
+ * @param least number of failing cases below which nothing is decided
  */
 export function bounded(failing: SampledShare, { look, bad }: Bounds, comparisons: number, least = 0): Bounded {
   const alpha = Math.min(LEVEL_95, CHANCE.bounds / comparisons);
@@ -70,7 +74,7 @@ export interface Fall extends Comparison {
   spanMs: number;
   /** The variants that show it; empty: all together. */
   variants: string[];
-  /** How long the weeks before are. */
+  /** Length of the earlier weeks. */
   baselineMs: number;
   /** The hour in which it began, and those that are not excluded, epoch milliseconds. */
   since: { at: number; from: number; to: number } | undefined;
@@ -78,7 +82,7 @@ export interface Fall extends Comparison {
   failures: { first: number; last: number } | undefined;
 }
 
-/** Above this, too little can be told. */
+/** If only larger falls can be detected or excluded, the verdicts are too few. */
 export const MOST_POINTS = 0.15;
 const EXCLUDED_MS = [DAY_MS, 3 * DAY_MS];
 
@@ -116,7 +120,10 @@ export function fallsOf(history: Past, nowMs: number, window: TimeWindow, captur
     const all = asked.flatMap((one) => smallest(spanMs, one) ?? []);
     return all.length === 0 ? undefined : Math.max(...all);
   };
-  /** Of a day and of three days, or of what there is, the largest fall of the scorers that are asked of at least half of the captures. */
+  /**
+   * For a day and for three days, or for the available time: the largest possible fall of the scorers that are asked
+   * about at least half of the captures.
+   */
   const excluded = EXCLUDED_MS.map((spanMs) => ({ spanMs, points: largest(spanMs) }));
   const longestMs = excluded.findLast(({ points }) => points !== undefined)?.spanMs ?? DAY_MS;
   const isFew = (one: [string, Series], variant?: string): boolean =>
@@ -129,14 +136,17 @@ export function fallsOf(history: Past, nowMs: number, window: TimeWindow, captur
     excluded,
     /** Scorers and variants that cannot show 15 points in the longest of these spans, though others can. */
     few: [...known.flatMap((one) => (isFew(one) ? [one[0]] : [])), ...fewOf],
-    /** Judges, or versions of them, that have replaced another one, and whether they have said enough to compare with. */
+    /**
+     * Judges, or versions of judges, that have replaced another, and whether they have enough verdicts for a
+     * comparison.
+     */
     newJudges: [...history.series].flatMap(([scorer, { isNewJudge, firstMs: sinceMs }]) =>
       isNewJudge ? [{ scorer, sinceMs, isKnown: known.some(([name]) => name === scorer) }] : [],
     ),
   };
 }
 
-/** Whether a day has passed, and the judge has said enough. */
+/** Whether a day has passed, and the judge has enough verdicts. */
 const isKnown = (series: Series, history: Past, nowMs: number): boolean =>
   nowMs - history.firstMs >= DAY_MS &&
   (!series.isNewJudge || judgedIn(sumWithin(series, { fromMs: 0, toMs: nowMs })) >= FEWEST_OF_JUDGE);

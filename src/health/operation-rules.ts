@@ -1,4 +1,4 @@
-/** Rules about what came, what was lost, and what it cost. */
+/** Rules about arriving captures, losses and costs. */
 
 import type { QualityCell } from '../core/contract/quality.ts';
 import { many, time } from '../core/text/figure-text.ts';
@@ -22,12 +22,15 @@ import {
 } from './known.ts';
 import { type Bounds, bounded } from './measures.ts';
 
-/** Shares from which on it needs a look, and is bad: of captures that are errors, and of calls without a reply; of lines. */
+/**
+ * Shares from which on an endpoint needs a look, and is bad: for error replies, for calls without a reply, and for
+ * lines.
+ */
 const ERROR_BOUNDS: Bounds = { look: 0.05, bad: 0.2 };
 const QUARANTINE_BOUNDS: Bounds = { look: 0.01, bad: 0.1 };
-/** The part of the budget from which on it is foreseen to end before the day. */
+/** Once this share of the budget is spent, its end before the end of the day is predicted. */
 const FORESEEN = 0.2;
-/** Captures of longer ago do not tell how an endpoint is that nobody calls. A night is shorter. */
+/** If the last captures are older, they do not represent an endpoint without traffic. A night is shorter. */
 const QUIET_MS = DAY_MS;
 /** Alarms about captures that are lost. */
 const LOSSES = ['CapturesMissing', 'EventLost', 'EventNotDelivered'];
@@ -156,7 +159,7 @@ export const OPERATION_RULES = {
       usd >= limit
         ? 'is used up'
         : `will be used up about ${time(nowMs - (nowMs % DAY_MS) + (limit / ofDay) * DAY_MS)}`;
-    // What it has held is not in what was spent.
+    // Held verdicts are not included in the spending.
     const lasts = ((sampleRate ?? 1) * limit) / ofDay;
     const message = `${used}: it ${when}; EVALUATION_SAMPLE_RATE=${lasts.toPrecision(1)} would last${usd >= limit ? ', or less' : ''}`;
     return [{ state: 'needs a look', message }];

@@ -1,4 +1,4 @@
-/** What changes over time, as small charts: all of it in the window, and that of a finding from before the change on. */
+/** Small charts of changes over time: the whole window, or for a finding from before the change on. */
 
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import type { QualityCell } from '../core/contract/quality.ts';
@@ -21,7 +21,7 @@ import { QUALITY_RULES } from './quality-rules.ts';
 /** Curves of a chart: the most frequent names, and the others together. */
 const MAX_CURVES = 4;
 const MAX_POINTS = 31;
-/** Three findings beside each other, and what is to read, fit a screen. */
+/** Height at which three findings next to each other and the replies to read fit a screen. */
 const FINDING_HEIGHT = 130;
 
 /** Returns the hours at which the points of a chart start: equal parts of a window, days if it is longer than a day or two. */
@@ -43,10 +43,10 @@ const titled = (variant: string, shadow: readonly string[]): string =>
   `${variant}${shadow.includes(variant) ? ' (shadow)' : ''}`;
 
 type Counts = Readonly<Record<string, number>>;
-/** Of served variants in a point of time; the captures by variant are of all. */
+/** Counts of served variants at a point of time. The captures by variant include all variants. */
 type Totals = QualityCell & { byVariant: Counts };
 
-/** Charts of counts, by the finding that is about them. */
+/** Charts of counts, by the finding to which they belong. */
 const COUNTS: Readonly<Record<string, readonly [title: string, of: (totals: Totals) => Counts | undefined]>> = {
   captures: ['Captures by variant', ({ byVariant }) => byVariant],
   'error-replies': ['Error replies by kind', ({ errorKinds }) => errorKinds],
@@ -60,7 +60,7 @@ const COUNTS: Readonly<Record<string, readonly [title: string, of: (totals: Tota
   masked: ['Items masked, by kind, field and pattern', ({ masked }) => masked],
 };
 
-/** The cells of the points of a window. @param points each of them begins with a cell, or has none */
+/** Adds up the cells for the points of a window. @param points each point begins with a cell, or has no cell */
 export function courseOf(facts: HealthFacts, figures: Figures, points: ReturnType<typeof pointsOf>) {
   const [first = ''] = points.hours;
   const since = facts.cells.filter(({ hour }) => hour >= first);
@@ -100,9 +100,9 @@ export const grid = (title: string, ...rows: readonly (readonly string[])[]): Pa
 };
 
 /**
- * Returns the chart of a finding; nothing if it has no course in time, such as a failed run.
+ * Returns the chart of a finding. Returns an empty text if the finding has no course in time, such as a failed run.
  *
- * @param lately a course for what began within it, and for counts of unknown begin
+ * @param lately a shorter course, for changes within it, and for counts without a known beginning
  */
 export function findingChart(course: Course, lately: Course, finding: Finding): string {
   const { name, subject = '', scorer = scorerOf(subject, course.active), since } = finding;
@@ -138,7 +138,7 @@ function scorerChart(course: Course, { scorer, good, is }: Rate, finding?: Findi
   });
 }
 
-/** Returns the variants of a chart, those of the finding first; `undefined`: all together. */
+/** Returns the variants of a chart, with the finding's variants first; `undefined` stands for all together. */
 function variantsOf({ reference, others }: Course, finding?: Finding): (string | undefined)[] {
   const worse = finding?.variants ?? [];
   const all = [...new Set([...worse, reference, ...others])].slice(0, finding ? 2 : MAX_CURVES - 1);
@@ -156,7 +156,7 @@ function ratesOf({ hours, cells, served, window, active }: Course, scorer: strin
   });
 }
 
-/** The most frequent names with their sums, and the others together. */
+/** Returns the most frequent names with their sums, and the sum of the others. */
 function stackOf(counts: readonly (Counts | undefined)[]): Curve[] {
   const of = (name: string): number[] => counts.map((one) => Math.max(0, one?.[name] ?? 0));
   const all = [...new Set(counts.flatMap((one) => Object.keys(one ?? {})))]

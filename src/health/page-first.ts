@@ -1,4 +1,7 @@
-/** The first screen of the page: how the endpoint is, what to read, each finding with its course in time, and what to do next. */
+/**
+ * The first screen of the page: the state of the endpoint, replies to read, each finding with its course in time, and
+ * next steps.
+ */
 
 import { many, time } from '../core/text/figure-text.ts';
 import { drawing, escapeHtml, isolated, pageHtml } from '../core/text/html-page.ts';
@@ -14,7 +17,7 @@ import STATES from './states.json' with { type: 'json' };
 /** A bad reply, with words of its capture. */
 export interface ReplyToRead {
   severity: string;
-  /** Equal ones. */
+  /** Number of equal replies. */
   count: number;
   /** The scorers that it fails, and why. */
   failing: readonly { scorer: string; rationale: string }[];
@@ -27,12 +30,12 @@ export interface ReplyToRead {
   url?: string | undefined;
 }
 
-/** What fits a screen: of findings with a chart, of those without, and of replies. */
+/** Maximum number that fits a screen: findings with a chart, findings without a chart, and replies. */
 export const MAX_CARDS = 3;
 /** Characters of a request, a reply or a reason. */
 const MAX_WORDS = 120;
 
-/** A color for each state; its sign and its words say the same. */
+/** A color for each state. The sign and the words also show the state. */
 const CLASSES: Readonly<Record<string, string>> = STATES.classes;
 
 /**
@@ -47,7 +50,7 @@ export function firstScreen(
   worst?: readonly ReplyToRead[],
 ): Page {
   const found = findings.filter((one) => isFinding(one.state)).map((finding) => ({ finding, drawn: chartOf(finding) }));
-  // Those of the kind of the gravest one come first.
+  // Findings of the same kind as the worst finding come first.
   const kinds = [...Map.groupBy(found, ({ drawn }) => drawn !== '').values()].map((some) => some.slice(0, MAX_CARDS));
   const shown = kinds.flat();
   const others = findings.filter((one) => !shown.some(({ finding }) => finding === one));
@@ -70,7 +73,7 @@ export function firstScreen(
   ];
 }
 
-/** What stays on one line. */
+/** Keeps the content on one line. */
 const unbroken = (html: string, kind = ''): string => `<span class="time ${kind}">${html}</span>`;
 
 function stateOf(finding: Finding): string {

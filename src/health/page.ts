@@ -1,4 +1,7 @@
-/** The page about an endpoint: its state, what is bad, since when and for which variant. Self-contained, and of counts alone. */
+/**
+ * The page about an endpoint: its state, and each finding with its beginning and its variants. It is self-contained,
+ * and made only from counts.
+ */
 
 import { loadCharts } from '../core/text/charts.ts';
 import { number, percent, time } from '../core/text/figure-text.ts';
@@ -29,7 +32,7 @@ export interface PageFacts extends HealthFacts {
   worst?: readonly ReplyToRead[] | undefined;
   changes: readonly Change[];
   points: ReturnType<typeof pointsOf>;
-  /** What the model predicts, if the settings say it. */
+  /** Kind of the model's predictions, if set. */
   predicts: Kind | undefined;
   /** Absent without labels. */
   truth?: TruthFacts | undefined;

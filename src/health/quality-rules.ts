@@ -1,4 +1,4 @@
-/** Rules about what replies are like: objectives, default bounds, falls, and what a healthy state excludes. */
+/** Rules about the quality of replies: objectives, default bounds, falls, and changes that a healthy state excludes. */
 
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import { many, percent, time } from '../core/text/figure-text.ts';
@@ -38,14 +38,14 @@ import {
 } from './measures.ts';
 import { judgedIn, shareOf } from './series.ts';
 
-/** Empty replies, of those in words: the shares from which on it needs a look, and is bad. */
+/** Shares of empty replies among replies in words: needs a look, and bad. */
 const EMPTY_BOUNDS: Bounds = { look: 0.01, bad: 0.05 };
-/** Shares of captures that no scorer applies to: a look, and nothing is measured. */
+/** Shares of captures without an applicable scorer: needs a look, and not measured. */
 const UNMEASURED_BOUNDS: Bounds = { look: 0.05, bad: 0.95 };
-/** True answers that were measured longer ago tell nothing about now. */
+/** Older measurements of true answers do not describe the present. */
 const OLD_MS = 30 * DAY_MS;
 
-/** Whether true answers were measured of late. */
+/** Whether true answers were measured recently. */
 const hasTruth = ({ objectives, nowMs }: Known): boolean =>
   objectives.some(({ measured }) => measured && nowMs - hourMs(measured.end) < OLD_MS);
 
@@ -84,7 +84,7 @@ export const QUALITY_RULES = {
       if (value === null || isOld || isUntold)
         return { ...about, state: 'too little to tell', message: `${subject}: ${text}` };
       if (measured !== undefined) return { ...about, state: 'healthy', message: `${subject}: ${text}` };
-      // The figure and the word must agree, whatever the detector has seen.
+      // The figure and the state must agree, whatever the detector has seen.
       const failing = 'atLeast' in bound ? { share: 1 - value, of } : { share: value, of };
       const most = 'atLeast' in bound ? 1 - bound.atLeast : bound.atMost;
       const independent = { share: failing.share, of: of / (scorer === ERROR_REPLIES ? 1 : factorOf(scorer)) };
@@ -138,7 +138,7 @@ export const QUALITY_RULES = {
     }));
   },
 
-  /** What a healthy state excludes. */
+  /** The changes that a healthy state excludes. */
   excluded(known): Found[] {
     const { falls, isOfRun, history, judged, nowMs, totals } = known;
     const { excluded, few, newJudges } = falls;
@@ -210,7 +210,7 @@ export const QUALITY_RULES = {
     });
   },
 
-  /** Says if the sample is too small to tell anything, where replies can be judged. */
+  /** Reports a sample that is too small, if replies can be judged. */
   judged({ rates, active }) {
     const judges = active.filter(({ kind }) => kind === 'judge').map(({ name }) => name);
     const asked = rates.filter(({ scorer, captures }) => captures > 0 && judges.includes(scorer));
@@ -221,7 +221,7 @@ export const QUALITY_RULES = {
     return [{ state: 'too little to tell', message: `${message}, of at least ${FEWEST}` }];
   },
 
-  /** What callers measured. What is too slow, an objective says. */
+  /** The callers' measurements. Limits for times are set by objectives. */
   times({ rates, active }) {
     const timed = active.flatMap((one) => (one.kind === 'code' && one.isAsked ? [one.name] : []));
     return rates.flatMap(({ scorer: subject, n, quantiles }): Found[] => {

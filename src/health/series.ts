@@ -15,14 +15,14 @@ function slotOf(ms: number): number {
   const date = new Date(ms);
   return Math.floor(date.getUTCHours() / SLOT_HOURS) + (date.getUTCDay() % 6 === 0 ? SLOTS_OF_DAY : 0);
 }
-/** Whether a slot is of weekends. */
+/** Whether a slot is on a weekend. */
 export const isWeekend = (slot: number): boolean => slot >= SLOTS_OF_DAY;
 
-/** One hour of a variant. */
+/** The verdicts of one hour of a variant. */
 export interface HourOfVerdicts {
   hourMs: number;
   variant: string;
-  /** By the name of the stratum. */
+  /** Strata by name. */
   strata: Readonly<Record<string, JudgedStratum>>;
   /** The judge's version, if one gave all verdicts; `mixed`, if several did; absent without verdicts of a judge. */
   version?: string | undefined;
@@ -35,13 +35,13 @@ export type Strata = ReadonlyMap<string, JudgedStratum>;
 interface Part {
   variant: string;
   slot: number;
-  /** From the first hour on, up to and with each hour. */
+  /** Sums from the first hour up to and including each hour. */
   sums: { hourMs: number; running: Strata }[];
 }
 
-/** The verdicts of one scorer, by one version of the judge. */
+/** The verdicts of one scorer by one version of the judge. */
 export class Series {
-  /** Of the newest hour that has one version. */
+  /** Version in the newest hour that has only one version. */
   readonly version: string | undefined;
   /** The first hour of that version. */
   readonly firstMs: number;
@@ -55,7 +55,7 @@ export class Series {
   constructor(hours: readonly HourOfVerdicts[]) {
     this.version = hours.findLast(({ version }) => version !== undefined && version !== 'mixed')?.version;
     this.firstMs = hours.find(({ version }) => version === this.version)?.hourMs ?? Infinity;
-    // Hours in which nothing was drawn are of every judge.
+    // Hours without sampled captures count for every judge.
     const own = hours.filter(
       ({ hourMs, version }) => version === this.version || (version === undefined && hourMs >= this.firstMs),
     );
@@ -130,7 +130,7 @@ export const capturesIn = (strata: Strata): number => total(strata, 'captures');
 /** Returns the share that fails, of as many independent cases. */
 export function shareOf(strata: Strata): SampledShare {
   const asked = [...strata].filter(([name]) => name !== EMPTY).map(([, stratum]) => stratum);
-  // Empty replies alone do not tell what the others are like.
+  // Empty replies alone do not represent the others.
   if (asked.some(({ captures }) => captures > 0) && asked.every(({ judged }) => judged <= 0))
     return { share: 0, of: 0 };
   const found = weigh([...strata.values()]);
