@@ -1,4 +1,4 @@
-/** Whether a run's prompt cache was of any use. */
+/** Checks whether a run's prompt cache was effective. */
 import type { JudgeSpend } from '../core/contract/receipts.ts';
 
 /** Fewer calls may all have met an empty cache, in the first seconds of several functions. */

@@ -9,7 +9,7 @@ import { emptyLogCounts, emptyVerdictCounts, verdictTotal } from './counts.ts';
 /** The verdicts of a chunk: absent if they are lost, `off` if the run does not evaluate. */
 type Evaluated = Pick<EvaluateReceipt, 'counts' | 'beyond'> | 'off' | undefined;
 
-/** What is planned and in no receipt is lost. */
+/** Planned lines that are in no receipt are lost. */
 interface ChunkSums {
   lines: Pick<LogCounts, 'traced' | 'quarantined' | 'outsideWindow'> & { planned: number; lost: number };
   verdicts: VerdictCounts & { expected: number; lost: number };
@@ -41,11 +41,11 @@ function verdictsOf(receipt: Evaluated, ofEach: number): ChunkSums['verdicts'] {
 // -------------------------------------------------------------------------------------------------- a failed chunk
 // As the summary of a run lists it.
 
-/** A chunk that failed, or a range of it whose file could not be read although the others were. */
+/** A chunk that failed, or a range of a chunk whose file alone could not be read. */
 export interface FailedChunk extends ObjectPlace, Pick<LineChunk, 'start' | 'end' | 'firstLine' | 'lines'> {
   chunk: number;
   step: 'log' | 'evaluate';
-  /** The number of its ranges, if it has several; the place is that of the first. */
+  /** Number of its ranges, if it has several. The location is that of the first range. */
   ranges?: number;
   error: NamedError;
 }

@@ -1,4 +1,4 @@
-/** The sums of what receipts report: lines, verdicts and money. */
+/** Sums of the receipts' figures: lines, verdicts and money. */
 
 import {
   type CostEstimate,
@@ -45,7 +45,7 @@ export function sumEvaluations(
 const rangeOf = ({ usdRange: [least, most] = [0, 0] }: CostEstimate, { usdRange }: CostEstimate) =>
   usdRange && { usdRange: [least + usdRange[0], most + usdRange[1]] as [number, number] };
 
-/** Adds up the parts of an estimate. The model and the basis are those of the last part. */
+/** Adds up the parts of an estimate. The model and the basis come from the last part. */
 export function addEstimates(total: CostEstimate | undefined, more: CostEstimate): CostEstimate {
   if (total === undefined) return more;
   return {

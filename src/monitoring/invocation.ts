@@ -46,7 +46,7 @@ const decodeNotifiedKey = (key: string): string => decodeURIComponent(key.replac
 export function parseInvocation(event: unknown): Invocation {
   const shape = typeof event === 'object' && event !== null ? event : {};
   if ('chunk' in shape) {
-    // Before the form is checked, which may be what has changed.
+    // Check the contract before the form, because a new contract may have changed the form.
     assertContract(Object(shape.chunk), 'chunk');
     const request = chunkRequestSchema.safeParse(event);
     if (request.success) return { kind: 'chunk', request: numbered(request.data) };
@@ -70,7 +70,7 @@ export function parseInvocation(event: unknown): Invocation {
   throw invalid(event, z.prettifyError(file.error));
 }
 
-/** A wait must not restart the numbering of attempts: the latest receipt of a part is the one that counts. */
+/** A wait must not restart the numbering of attempts, because the latest receipt of a part counts. */
 const numbered = (request: ChunkRequest): ChunkRequest => ({
   ...request,
   attempt: request.attempt + (request.progress?.attempts ?? 0),
@@ -82,7 +82,7 @@ const invalid = (event: unknown, problem: string): PermanentError =>
     expected: '{"bucket":…,"key":…}; an S3 notification event; or a chunk from the state machine',
   });
 
-/** What a function that processes chunks connects once. */
+/** Connections that a function for chunks opens once. */
 interface ChunkFunction extends Pick<ChunkDependencies, 'storage' | 'table'> {
   redacted: ReturnType<typeof connectRedaction<ChunkDependencies['environment']>>;
   limits: Limits;
@@ -90,10 +90,11 @@ interface ChunkFunction extends Pick<ChunkDependencies, 'storage' | 'table'> {
 }
 
 /**
- * Handles an event of a function that processes chunks: a chunk within the limits of the stack, or each chunk of whole files.
+ * Handles an event of a function that processes chunks: a chunk within the limits of the stack, or each chunk of whole
+ * files.
  *
  * @param sum adds up the results of the files
- * @param chunkOfFile what their chunks have besides
+ * @param chunkOfFile further properties of the files' chunks
  */
 export async function handleChunks<Result, Sum>(
   event: unknown,
@@ -114,7 +115,7 @@ export async function handleChunks<Result, Sum>(
       process({ ...request, chunk: { ...request.chunk, ...chunkOfFile } }, deps);
     return sum(await forEachChunkOf(invocation.files, deps, id, handle));
   }
-  // The ranges of a chunk whose line of the manifest only refers to them.
+  // Reads the ranges of a chunk if its line in the manifest only refers to them.
   const chunk = await withRanges({ storage, workBucket: environment.WORK_BUCKET }, invocation.request.chunk);
   const request = { ...invocation.request, chunk };
   return withinLimits(limits, request, () => process(request, deps));

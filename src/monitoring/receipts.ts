@@ -97,7 +97,7 @@ interface StepState<R extends Receipt> {
 export interface ChunkState {
   log: StepState<LogReceipt>;
   evaluate: StepState<EvaluateReceipt>;
-  /** Those of all attempts. */
+  /** Receipts of all attempts. */
   receipts: Receipt[];
 }
 
@@ -126,8 +126,8 @@ export function foldReceipt(state: ChunkState, receipt: Receipt): void {
 }
 
 /**
- * Adds the money of all attempts of a chunk, each of which counts once: by its own receipt, or else by what a later one says of it. The
- * answers of a batch job were paid once, whoever has read them.
+ * Adds the spending of all attempts at a chunk. Each attempt counts once: from its own receipt, or else from a later
+ * attempt's receipt. The answers of a batch job were paid once, whichever attempt has read them.
  */
 export function addChunkSpend(total: JudgeSpend, state: ChunkState): void {
   const evaluations = evaluationsIn(state);
@@ -144,7 +144,9 @@ export function addChunkSpend(total: JudgeSpend, state: ChunkState): void {
   if (ofBatch !== undefined) addSpend(total, ofBatch);
 }
 
-/** Counts the attempts to evaluate that left no receipt, up to the last known one: killed, timed out or never started. */
+/**
+ * Counts the evaluation attempts without a receipt, up to the last known attempt: killed, timed out or never started.
+ */
 export function unreportedAttempts(state: ChunkState): number {
   const evaluations = evaluationsIn(state);
   const byKills = Map.groupBy(evaluations, ({ kills = 0 }) => kills);
@@ -160,7 +162,7 @@ export function unreportedAttempts(state: ChunkState): number {
 }
 
 /**
- * Yields the chunks of a run that have receipts, in the order of their ordinals.
+ * Yields the chunks of a run with receipts, in the order of their ordinals.
  *
  * @param from the ordinal of the first chunk
  */
@@ -186,10 +188,11 @@ async function* readStates(
 }
 
 /**
- * Reads the chunks of a run with their receipts, in the order of their ordinals. Both are sorted, so only a few are in memory.
+ * Reads the chunks of a run with their receipts, in the order of their ordinals. Both are sorted, so only a few are in
+ * memory.
  *
  * @param from the ordinal of the first chunk
- * @returns `line` is absent for receipts of a chunk that is in no manifest
+ * @returns `line` is absent if no manifest contains the chunk of the receipts
  */
 export async function* readChunks(
   work: Work,

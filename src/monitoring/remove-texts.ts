@@ -1,4 +1,4 @@
-/** With `CONTENT=none`, what a run kept of texts while it needed them goes when it ends. */
+/** With `CONTENT=none`, deletes the texts that a run stored temporarily when the run ends. */
 
 import { removeObject } from '../core/aws/remove-object.ts';
 import type { Work } from '../core/aws/storage.ts';
@@ -10,7 +10,7 @@ const AT_ONCE = 32;
 /**
  * Deletes the requests and the answers of batch inference.
  *
- * @param replay whose exchanges the run judged, which are deleted too
+ * @param replay the replay whose exchanges the run judged; its exchanges are deleted too
  */
 export async function removeTexts({ storage, workBucket }: Work, run: string, replay: string | undefined) {
   const prefixes = [workKeys.batchInputsPrefix(run), workKeys.batchOutputPrefix(run)];

@@ -1,4 +1,4 @@
-/** Describes the failure of a run for the cause of its execution: what is missing, and how to repair it. */
+/** Describes the failure of a run for the cause of its execution: the missing data, and how to repair it. */
 
 import type { NamedError } from '../core/contract/receipts.ts';
 import { isStillHeld, type RunSummary } from './summary.ts';

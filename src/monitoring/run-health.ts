@@ -1,4 +1,4 @@
-/** The state of an endpoint by the captures that runs have processed, whatever their age. */
+/** The state of an endpoint from the captures that runs have processed, regardless of their age. */
 
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import { addCounts, noCounts } from '../core/values/counts.ts';
@@ -10,7 +10,7 @@ import type { RunSummary } from './summary.ts';
 
 type Judging = Pick<HealthFacts, 'active' | 'stack'> & { SHADOW_VARIANTS: readonly string[] };
 
-/** @returns `undefined` if a run has not counted what it did: it is under way */
+/** @returns `undefined` if a run has not counted its work yet, because it is still running */
 export function healthOfRuns(
   summaries: readonly RunSummary[],
   { active, SHADOW_VARIANTS: shadow, stack }: Judging,
@@ -20,7 +20,7 @@ export function healthOfRuns(
   const cells = summaries.flatMap(({ counted: { first = '', variants = {} } = {} }) =>
     Object.entries(variants).map(([variant, cell]) => ({ hour: first, variant, cell })),
   );
-  // A run over lines that were traced before has counted none of them.
+  // A run over lines that were already traced has counted none of them.
   const hours = cells.length === 0 ? [nowMs] : cells.map(({ hour }) => hourMs(hour));
   const quarantined = noCounts();
   for (const { quarantineReasons } of summaries) addCounts(quarantined, quarantineReasons);

@@ -14,15 +14,16 @@ export type QueuedEvent = Pick<SQSRecord, 'messageId' | 'body'> & {
 };
 
 interface StartDependencies extends Work {
-  /** Whether a file is none of the stack's. */
+  /** Whether a file does not belong to the stack. */
   excludes?(key: string): boolean;
   /** Starts an execution, or finds that one of that name was started. */
   start(name: string, input: FilesInput): Promise<void>;
 }
 
 /**
- * Writes the list of the files, and starts an execution over it. The same messages get the same list and the same name, so
- * that a batch that is delivered again starts nothing. Files that a running execution processes are left out by its planning.
+ * Writes the list of the files, and starts an execution over it. The same messages get the same list and the same name,
+ * so that a repeated delivery of a batch starts no second execution. Planning leaves out files that a running execution
+ * processes.
  *
  * @returns the messages that are not events of a file; the queue repeats them, and then keeps them for a person
  * @throws when the list cannot be written, or the execution cannot be started: the queue repeats the whole batch
@@ -48,7 +49,7 @@ export async function startRun(
   if (taken.length === 0) return failed;
   const name = nameOf(taken);
   const key = workKeys.startList(name);
-  // In an order that does not depend on that of the messages.
+  // Sort the files, so that the order of the messages does not matter.
   const lines = [...files.keys()].toSorted().map((identity) => `${JSON.stringify(files.get(identity))}\n`);
   await storage.putText(workBucket, key, lines.join(''), 'application/jsonlines');
   await start(name, { files: { key } });
@@ -56,7 +57,7 @@ export async function startRun(
   return failed;
 }
 
-/** Returns the file of an event, `undefined` if the text is none. */
+/** Returns the file of an event. Returns `undefined` if the text is not such an event. */
 export function fileIn(body: string): ListedFile | undefined {
   try {
     return fileOf(objectInputSchema.parse(JSON.parse(body)));
@@ -68,7 +69,10 @@ export function fileIn(body: string): ListedFile | undefined {
 /** Hex digits of a name: more than enough for the executions of the same second. */
 const NAME_DIGITS = 16;
 
-/** @returns for example `files-2026-11-20T10-00-00-0a1b2c3d4e5f6071`: the time of the first message, and a digest of their ids */
+/**
+ * @returns a name such as `files-2026-11-20T10-00-00-0a1b2c3d4e5f6071`: the time of the first message, and a digest of
+ *   their ids
+ */
 function nameOf(messages: readonly QueuedEvent[]): string {
   const sentMs = Math.min(...messages.map(({ attributes }) => Number(attributes.SentTimestamp)));
   const time = new Date(sentMs).toISOString().slice(0, 19).replaceAll(':', '-');

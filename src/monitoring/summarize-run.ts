@@ -1,4 +1,7 @@
-/** Makes the summary of a run, chunk by chunk: memory does not grow with the run, and one invocation need not be enough. */
+/**
+ * Summarizes a run chunk by chunk: memory does not grow with the run, and the work can be divided among several
+ * invocations.
+ */
 
 import type { Work } from '../core/aws/storage.ts';
 import type { QualityCounts, QualityFailures } from '../core/contract/quality.ts';
@@ -14,10 +17,10 @@ import { type RunSummary, SummaryBuilder } from './summary.ts';
 /** Time reserved to write the sums of a part, or the whole summary. */
 const FINISH_RESERVE_MS = 60_000;
 
-/** Chunks whose ranges are read at the same time, if they are not in the manifest itself. */
+/** Number of chunks whose ranges are read at the same time, if the manifest does not contain them. */
 const CHUNKS_AT_ONCE = 16;
 
-/** What the parts of a summary have added up so far. */
+/** The sums of the parts of a summary so far. */
 interface SummaryState {
   summary: RunSummary;
   quality: RunSumsState;
@@ -26,11 +29,12 @@ interface SummaryState {
 }
 
 /**
- * Sums a run from what it left in the work bucket; the counts of the endpoint are those of its rows. If the time is short, it stores the sums and stops.
+ * Sums up a run from its objects in the work bucket; the counts of the endpoint come from its rows. If the time is
+ * short, it stores the sums and stops.
  *
- * @param part number of this part, from 0; by default all of the run is one part
+ * @param part number of this part, from 0; by default the whole run is one part
  * @param remainingMs the time for it
- * @param quality gets what the run has done to the quality that is known, and what it showed about the objectives
+ * @param quality receives the run's counts, and its observations of the objectives
  * @returns a summary with the status `unfinished` if another part follows
  */
 export async function summarizeRun(

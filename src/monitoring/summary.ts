@@ -1,4 +1,4 @@
-/** Sums up a run from its plan and its receipts: the two equations, the money, and what failed. */
+/** Sums up a run from its plan and its receipts: the two equations, the money, and the failures. */
 
 import type { RetryInput } from '../core/contract/input.ts';
 import type { ManifestLine } from '../core/contract/payloads.ts';
@@ -42,11 +42,13 @@ export interface RunSummary
   evaluatedTraces: number;
   reasons: Record<string, number>;
   verdictsByScorer: Record<string, Record<string, number>>;
-  /** How many of these verdicts are good, by scorer, if a value of the scorer is. Absent while the run is running. */
+  /** Number of good verdicts among these by scorer, for scorers with a good value. Absent while the run is running. */
   good?: Record<string, number>;
-  /** What the run has added to the counts, by variant, and the hour of its first capture. Absent while the run is running. */
+  /**
+   * The counts that the run has added, by variant, and the hour of its first capture. Absent while the run is running.
+   */
   counted?: { first?: string; variants: Record<string, QualityCell> };
-  /** What became of the captures that the run has counted, by scorer. Absent while the run is running. */
+  /** Outcomes of the captures that the run has counted, by scorer. Absent while the run is running. */
   outcomes?: ScorerOutcomes[];
   quarantineReasons: Record<string, number>;
   spend: JudgeSpend;
@@ -56,23 +58,29 @@ export interface RunSummary
    */
   unreportedAttempts?: number;
   /**
-   * The first jobs of batch inference, how many there are if there are more, what Converse was asked instead, and why, and the records
-   * that the jobs refused, by reason: they are held as `JudgeBatchRefused`, or asked on demand.
+   * Batch inference: the first jobs, the number of jobs if there are more, the requests that went to Converse instead
+   * with the reason, and the records that the jobs refused, by reason. Refused records are held as `JudgeBatchRefused`,
+   * or asked on demand.
    */
   batch?: Pick<BatchReport, 'jobs' | 'converse'> & { jobCount?: number; refused?: Record<string, number> };
-  /** The first failed chunks. The receipts have all of them. */
+  /** The first failed chunks. The receipts contain all failed chunks. */
   failedChunks: FailedChunk[];
   /** The number of capture files that could not be planned, and the first of them. */
   failedFiles?: { count: number; first: FailedFile[] };
   /** The error that stopped planning or the Map itself. */
   error?: NamedError;
-  /** Planning stopped before its last part. The rest of the input is in no chunk, and no retry knows of it. */
+  /**
+   * Set if planning stopped before its last part. No chunk contains the rest of the input, and no retry includes it.
+   */
   partlyPlanned?: true;
-  /** Whether the two equations are satisfied; `null` when there was nothing to count (a dry run, a duplicate). */
+  /** Whether the two equations are satisfied. `null` without anything to count (a dry run, a duplicate). */
   equations: { lines: boolean | null; verdicts: boolean | null };
 }
 
-/** The most failed chunks, failed files and batch jobs that the summary lists. A person reads a few; the receipts have all of them. */
+/**
+ * Maximum number of failed chunks, failed files and batch jobs in the summary. A person reads a few; the receipts
+ * contain all.
+ */
 const MAX_FAILURES = 100;
 
 function emptySummary(run: { name: string; startTime: string }): RunSummary {
@@ -108,7 +116,7 @@ export class SummaryBuilder {
     this.#summary.error = error;
   }
 
-  /** Returns what was added up so far. */
+  /** Returns the sums so far. */
   sums(): RunSummary {
     return this.#summary;
   }
@@ -257,8 +265,8 @@ export function isStillHeld({ input, verdicts }: RunSummary): boolean {
 }
 
 /**
- * Returns the warning of a re-evaluation about captures without a trace. It cannot know whether a trace was deleted or never
- * written. It writes none, and counts it as traced.
+ * Returns the warning of a re-evaluation about captures without a trace. A re-evaluation cannot distinguish deleted
+ * traces from traces that were never written. It writes no traces, and counts such captures as traced.
  */
 function absentTraces({ traceMissing = 0 }: Record<string, number>, scorers: number): string[] {
   const absent = Math.ceil(traceMissing / Math.max(1, scorers));

@@ -24,8 +24,8 @@ type Watch = (
 ) => Promise<boolean>;
 
 /**
- * Returns a function that watches a run, if its captures are new, and tells whether an objective has become missed or met. Backfills,
- * retries and re-evaluations raise no alarms and publish no metrics, since metrics are stamped with the current time.
+ * Returns a function that watches a run with new captures, and returns whether an objective has become missed or met.
+ * Backfills, retries and re-evaluations raise no alarms and publish no metrics, because metrics get the current time.
  */
 export function connectQuality(environment: LambdaEnvironment, storage: Storage): Watch {
   const { ALARM_TOPIC_ARN: topic } = environment;
@@ -62,7 +62,7 @@ export function connectQuality(environment: LambdaEnvironment, storage: Storage)
   };
 }
 
-/** Returns where the newest page is: in the console, since a signed link would let anybody read it. */
+/** Returns the address of the newest page in the console, because anyone with a signed link could read the page. */
 function pageAddress(bucket: string): string {
   const key = workKeys.report('latest');
   return consoleLinks(process.env.AWS_REGION ?? '')?.s3(bucket, key) ?? `s3://${bucket}/${key}`;

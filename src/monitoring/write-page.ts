@@ -12,7 +12,7 @@ import { makePage } from '../health/make-page.ts';
 const WINDOW_MS = 30 * 24 * HOUR_MS;
 
 interface PageDependencies extends Omit<AskedStack, 'stateMachineArn'> {
-  /** The ARN of the function at work: it tells partition, region and account. */
+  /** The ARN of the current function, which contains partition, region and account. */
   functionArn: string;
   nowMs?: number;
   /** The run waits no longer for its page. */
@@ -20,9 +20,10 @@ interface PageDependencies extends Omit<AskedStack, 'stateMachineArn'> {
 }
 
 /**
- * Writes the page, unless there is one of the last hour. Of runs that end at the same time, one writes it.
+ * Writes the page, unless a page was written in the last hour. If several runs end at the same time, one of them writes
+ * it.
  *
- * @param changed an objective has become missed, or met again
+ * @param changed whether an objective has become missed, or met again
  */
 export async function writePage(changed: boolean, deps: PageDependencies): Promise<void> {
   const { storage, environment, functionArn, nowMs = Date.now(), limitMs = 30_000 } = deps;

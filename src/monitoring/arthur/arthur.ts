@@ -1,4 +1,4 @@
-/** Posts a capture file to Arthur, and reads its answer. docs/arthur.md says what of it Arthur documents. */
+/** Posts a capture file to Arthur, and reads its answer. docs/arthur.md lists what Arthur documents. */
 
 import { randomUUID } from 'node:crypto';
 import { basename } from 'node:path';
@@ -28,11 +28,12 @@ async function loadToken(secretArn: string): Promise<string> {
 }
 
 /**
- * Returns a function that posts a file, and returns the answer whatever its status. The token is kept. When it is no longer accepted, the
- * secret is read again, and the file is posted once more if the token has changed. Errors of reading the file are thrown as they are.
+ * Returns a function that posts a file, and returns the answer with any status. The token is cached. When Arthur no
+ * longer accepts it, the secret is read again, and the file is posted once more if the token has changed. Errors of
+ * reading the file are thrown unchanged.
  *
- * @throws RetryableError `ArthurUnavailable` without an answer; PermanentError `ArthurAnswerUnreadable` for one that is too long; the
- *   errors of `load`
+ * @throws RetryableError `ArthurUnavailable` without an answer; PermanentError `ArthurAnswerUnreadable` for an answer
+ *   that is too long; the errors of `load`
  */
 export function connectArthur(
   { ARTHUR_HOST: host, ARTHUR_MODEL_ID: model, ARTHUR_SECRET_ARN: secret }: ForwardEnvironment,
@@ -101,7 +102,7 @@ function multipartOf({ key, size }: ArthurFile, content: AsyncIterable<Buffer>) 
 // ---------------------------------------------------------------------------------------------------------- answer
 
 const number = z.number().int().nonnegative();
-// Whatever else is in it, Arthur has the file.
+// Whatever else the answer contains, Arthur has the file.
 const answerSchema = z.object({ counts: z.object({ total: number, success: number, failure: number }) });
 
 /**

@@ -1,6 +1,6 @@
 /**
- * Forwards the files of a batch of the queue, each once however often its event comes. A receipt in the work bucket, by the file's place
- * and ETag, has Arthur's last answer, and says whether Arthur has the file.
+ * Forwards the files in a batch of the queue, each file once, even if its event arrives several times. A receipt in the
+ * work bucket, identified by the file's location and ETag, has Arthur's last answer, and whether Arthur has the file.
  */
 
 import { hash, randomUUID } from 'node:crypto';
@@ -28,7 +28,7 @@ import { type connectArthur, countsIn } from './arthur.ts';
 interface ForwardDependencies {
   environment: ForwardEnvironment;
   storage: Storage;
-  /** Of the locks. */
+  /** The table of the locks. */
   table: LimitsTable;
   post: ReturnType<typeof connectArthur>;
   /** Until Lambda ends the function. */
@@ -40,13 +40,19 @@ interface ForwardDependencies {
 
 /** Time at the end of a function, to write down the outcome of a file. */
 const RESERVE_MS = 45_000;
-/** What an upload and the answer to it may take: a minute, and as long as a slow line needs. */
+/** Time limit for an upload and its answer: a minute, plus the time that a slow connection needs. */
 const ANSWER_MS = 60_000;
 const SLOWEST_BYTES_PER_MS = 256;
 const LONGEST_WAIT_SECONDS = 3600;
-/** For `Retry-After`. All deliveries then take a week, and the dead letter has another: SQS counts its two weeks from the event on. */
+/**
+ * Maximum of `Retry-After`. All deliveries then take a week, and the dead letter has another week, because SQS counts
+ * its two weeks from the event on.
+ */
 const LONGEST_ASKED_SECONDS = 6 * 3600;
-/** A file that has waited for two hours is late. SQS's own age of the oldest message leaves out what was received three times. */
+/**
+ * A file that has waited for two hours is late. SQS's own age of the oldest message excludes messages that were
+ * received three times.
+ */
 const LATE_MS = 7_200_000;
 const ANSWER_BYTES = 4096;
 
@@ -73,7 +79,10 @@ async function forwardMessage(message: SQSRecord, deps: ForwardDependencies): Pr
   }
 }
 
-/** Makes a message a dead letter at once. SQS itself would after thirty deliveries, which would be thirty uploads. */
+/**
+ * Makes a message a dead letter immediately. SQS itself would wait for thirty deliveries, which would be thirty
+ * uploads.
+ */
 async function bury({ body }: SQSRecord, error: Error, { environment, sqs }: ForwardDependencies): Promise<void> {
   const attribute = (text: string) => ({ DataType: 'String', StringValue: text.toWellFormed() });
   const cause = { ErrorName: attribute(error.name), ErrorMessage: attribute(error.message) };
@@ -81,8 +90,8 @@ async function bury({ body }: SQSRecord, error: Error, { environment, sqs }: For
 }
 
 /**
- * Has the queue hide a message for longer each time, and at least for the `Retry-After` of the error. If that fails, the message comes
- * back when the queue's own time is over.
+ * Hides a message in the queue, longer each time, and at least for the `Retry-After` of the error. If that fails, the
+ * message returns after the queue's own time-out.
  */
 async function postpone(message: SQSRecord, error: unknown, deps: ForwardDependencies): Promise<void> {
   const { FORWARD_QUEUE: QueueUrl, FORWARD_RETRY_SECONDS: first } = deps.environment;
@@ -96,9 +105,9 @@ async function postpone(message: SQSRecord, error: unknown, deps: ForwardDepende
 }
 
 /**
- * Forwards a file unless that is done, or the file is of a judge: a judgement is no inference of the model.
+ * Forwards a file unless it was already forwarded, or belongs to a judge: a judgement is not an inference of the model.
  *
- * @param listed `undefined`: the message has none
+ * @param listed `undefined` if the message has no file
  * @throws PermanentError `NotAnEvent`, RetryableError `ForwardBusy`, and the errors of `upload`
  */
 async function forwardOnce(listed: ListedFile | undefined, deps: ForwardDependencies): Promise<void> {
@@ -128,9 +137,10 @@ async function forwardOnce(listed: ListedFile | undefined, deps: ForwardDependen
 }
 
 /**
- * Posts a file, writes its receipt, and counts what Arthur took of it.
+ * Posts a file, writes its receipt, and counts the inferences that Arthur accepted.
  *
- * @param place of the receipt: whether Arthur has the file, and the beginning of its last answer, which may quote captures
+ * @param place of the receipt: whether Arthur has the file, and the beginning of its last answer, which may quote
+ *   captures
  * @throws the errors of `post`, of `countsIn` and of reading the file
  */
 async function upload(file: ObjectFacts, place: string, deps: ForwardDependencies): Promise<void> {
@@ -155,10 +165,13 @@ async function upload(file: ObjectFacts, place: string, deps: ForwardDependencie
 
 // --------------------------------------------------------------------------------- without the stack's own replays
 
-/** From a byte of a file to before another. */
+/** Byte offsets of a file; `end` is exclusive. */
 type Range = [start: number, end: number];
 
-/** Returns the content of a file without the requests of registered replays. The file is read once for it: an upload needs its size. */
+/**
+ * Returns the content of a file without the requests of registered replays. The file is read once more for it, because
+ * an upload needs its size.
+ */
 async function withoutReplays(storage: Storage, workBucket: string, file: ObjectFacts) {
   const marks = new Marks(storage, workBucket);
   const kept: Range[] = [];

@@ -18,11 +18,14 @@ import { groupOf, type PreparedChunk } from './groups.ts';
 
 type BatchJob = BatchReport['jobs'][number];
 
-/** The statuses of a job that Bedrock refused, and of one that waits for a place. Accepted jobs have a status of Bedrock’s. */
+/**
+ * The statuses of a job that Bedrock refused, and of a job that waits for a place. Accepted jobs have Bedrock’s
+ * statuses.
+ */
 export const REFUSED_JOB = 'Refused';
 export const WAITING_JOB = 'Waiting';
 
-/** How to continue. */
+/** Advice on how to continue. */
 const ADVICE = 'retry the failed chunks of the run';
 
 /** A job with this status may lack single records. A job with any other status has no answers at all. */
@@ -35,12 +38,15 @@ const NO_ANSWERS = readBatchAnswers('');
 /** Money for a question that the budget had no room for. */
 const HELD: JudgeMoney = { limit: { reserve: async () => 'held' } };
 
-/** For a question whose record was refused for a reason that many records were refused for. */
+/** Holds a question whose record was refused for the same reason as many others. */
 const refusedMoney = (reason: string): JudgeMoney => ({
   limit: { reserve: () => Promise.reject(new JudgeHeld({ got: reason }, undefined, 'JudgeBatchRefused')) },
 });
 
-/** As many records of a job, and this share of them, are no accident: to ask them on demand would cost twice the price. */
+/**
+ * If this many records of a job, and this share of them, are refused, it is no accident. Asking them on demand would
+ * cost twice the price.
+ */
 const MANY_REFUSED = 20;
 const MANY_REFUSED_SHARE = 0.1;
 
@@ -57,12 +63,12 @@ function refusals(output: BatchOutput, { records = 0, errors }: Partial<BatchJob
 }
 
 /**
- * Returns the limit of the last phase for each question of a chunk. The judge of batches uses the answers of the batch jobs
- * where they exist, and otherwise a call at the usual price, as for what the first model of a cascade leaves open. The deposits
- * of the chunk are settled at the cost of the answers, even without answers.
+ * Returns the limit of the last phase for each question of a chunk. The judge of batches uses the answers of the batch
+ * jobs if they exist. Otherwise it makes a call at the usual price, also for scorers that the first model of a cascade
+ * leaves open. The deposits of the chunk are settled at the cost of the answers, even without answers.
  *
- * @returns answers whose `of` throws PermanentError `JudgeBatchFailed` when the job of the chunk ended without any, or when its
- *   requests were never prepared
+ * @returns answers whose `of` throws PermanentError `JudgeBatchFailed` when the job of the chunk ended without answers,
+ *   or when its requests were never prepared
  */
 export async function batchAnswers({ run, chunk }: ChunkRequest, deps: AnswerDependencies): Promise<BatchAnswers> {
   const { storage, workBucket, limit, priceInBatch } = deps;
@@ -104,7 +110,7 @@ export async function batchAnswers({ run, chunk }: ChunkRequest, deps: AnswerDep
 const jobOf = (report: BatchReport | undefined, chunk: number): BatchJob | undefined =>
   report?.jobs.find(({ group }) => group === groupOf(chunk));
 
-/** Returns a function that reads, once, what the job of a run has answered to the requests of a chunk. */
+/** Returns a function that reads the answers of a run's job to the requests of a chunk, once for each chunk. */
 export function readJobs(work: Work): (run: string, chunk: number) => Promise<BatchOutput | undefined> {
   const outputs = new Map<string, Promise<BatchOutput | undefined>>();
   return (run, chunk) => {
@@ -119,11 +125,11 @@ export function readJobs(work: Work): (run: string, chunk: number) => Promise<Ba
 async function readOutput({ storage, workBucket }: Work, run: string, chunk: number): Promise<BatchOutput | undefined> {
   const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
   const job = jobOf(report, chunk);
-  // What is too little for a job is asked on demand.
+  // The requests were too few for a job, so they are asked on demand.
   if (job === undefined) return NO_ANSWERS;
   const jobId = jobIdOf(job);
   const output = jobId ? await storage.getText(workBucket, workKeys.batchOutput(run, jobId, chunk)) : undefined;
-  // A job that ended with answers may lack the file whose records all failed.
+  // A job that ended with answers may lack a file if all of the file's records failed.
   if (output === undefined && !ENDED_WITH_ANSWERS.has(job.status)) return undefined;
   const input = workKeys.batchInput(run, job.group, chunk);
   return readBatchAnswers((output ?? (await storage.getText(workBucket, input)))?.text ?? '');

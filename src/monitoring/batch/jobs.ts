@@ -18,12 +18,12 @@ import { REFUSED_JOB, WAITING_JOB } from './answers.ts';
 import { groupOf, MIN_BATCH_RECORDS, type PreparedChunk } from './groups.ts';
 
 /**
- * The most jobs of a run under way. Bedrock’s quota "Sum of in-progress and submitted batch inference jobs" is 20 per model for
- * most models; other runs share it.
+ * Maximum number of a run's jobs in progress. Bedrock’s quota "Sum of in-progress and submitted batch inference jobs"
+ * is 20 per model for most models; other runs share it.
  */
 const MAX_JOBS = 20;
 
-/** How long Bedrock keeps a job waiting for capacity before it expires. 24 h is the least that Bedrock allows. */
+/** How long Bedrock keeps a job waiting for capacity before it expires. 24 h is Bedrock's minimum. */
 const JOB_TIMEOUT_HOURS = 24;
 
 /** Small objects in flight, at 30 ms each: 100,000 chunks take a minute. */
@@ -46,7 +46,7 @@ interface BatchDependencies extends Work {
   /** The role that Bedrock assumes to read the input and write the output. */
   roleArn: string;
   pollSeconds: number;
-  /** Captures are masked: what other programs said of them is not kept. */
+  /** Set if captures are masked. Messages of other programs about them are then not stored. */
   isRedacted?: boolean;
 }
 
@@ -81,7 +81,7 @@ async function hasChunks(run: string, work: Work): Promise<boolean> {
   return false;
 }
 
-/** Counts the requests of each job. What is too little for a job is left to Converse. */
+/** Counts the requests of each job. If they are too few for a job, they go to Converse. */
 async function newReport(run: string, work: Work): Promise<BatchReport> {
   const startedAt = new Date().toISOString();
   const counted = inOrder(READS_AT_ONCE, readManifest(work, run), async ({ chunk }) => {
@@ -126,7 +126,7 @@ function result(
   };
 }
 
-/** Creates a job. One that Bedrock refuses counts as failed: its chunks fail by name, and those of other jobs do not. */
+/** Creates a job. If Bedrock refuses it, only its own chunks fail, with the name of the error. */
 async function createJob(run: string, group: number, deps: BatchDependencies): Promise<Partial<BatchJob>> {
   const { storage, bedrock, workBucket, modelId, roleArn } = deps;
   // The token makes a repeated request for the same run and group idempotent.

@@ -49,7 +49,7 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
   const heavy = heavyCapturesOf(request, { environment }, deps.scorers);
   const input = workKeys.batchInput(run, groupOf(chunk.chunk), chunk.chunk);
   const key = workKeys.batchPrepared(run, chunk.chunk);
-  // A job pays for every request in its input: what an earlier attempt has written goes before its money does.
+  // A job pays for every request in its input, so remove an earlier attempt's input before its money is returned.
   await removeObject(storage, bucket, input);
   try {
     await limit?.dropDeposit(deposit);
@@ -70,7 +70,7 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
     if (text !== '') await storage.putText(bucket, input, text, 'application/jsonlines');
     return prepared;
   } catch (error) {
-    // Without the input, no request will be made with the money that was reserved so far.
+    // Without the input, the money reserved so far will not be spent.
     await removeObject(storage, bucket, input)
       .then(() => limit?.dropDeposit(deposit))
       .catch(() => undefined);
@@ -81,8 +81,8 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
 }
 
 /**
- * Returns what harmless questions have cost in all attempts. What they cost is kept before the attempt goes on, since it may fail. Without
- * room for one question there is none for the requests.
+ * Returns the cost of harmless questions in all attempts. The cost is stored before the attempt continues, because the
+ * attempt may fail. Without room for one question there is no room for the requests.
  */
 async function askCanary(
   { askCanary: ask, storage, environment: { WORK_BUCKET: bucket }, limit }: PrepareDependencies,
@@ -101,7 +101,7 @@ async function askCanary(
   return canary;
 }
 
-/** Finds what no earlier run of the chain has been answered, and no other chunk of this run asks. */
+/** Finds the questions that earlier runs of the chain have no answer to, and that no other chunk of this run asks. */
 async function findRequests(
   request: ChunkRequest,
   deps: PrepareDependencies,

@@ -1,4 +1,4 @@
-/** An attempt at a chunk: what it needs, and what it follows. */
+/** An attempt at a chunk: its dependencies, and its earlier attempts. */
 import type { FunctionContext } from '../../core/aws/function-context.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { LimitsTable } from '../../limits/table.ts';
@@ -9,14 +9,14 @@ export interface ChunkDependencies extends FunctionContext {
     TraceStore,
     'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces' | 'writeAssessments' | 'spansForm'
   >;
-  /** Of the locks, and of what was sent before. */
+  /** The table of the locks, and of sent traces. */
   table: LimitsTable;
   requestId: string;
 }
 
-/** Whether an earlier attempt may have processed the chunk or some of it. */
+/** Whether an earlier attempt may have processed the chunk or a part of it. */
 export const isRepeated = ({ attempt, progress }: Pick<ChunkRequest, 'attempt' | 'progress'>): boolean =>
   attempt > 0 || (progress?.kills ?? 0) > 0 || (progress?.waitSeconds ?? 0) > 0;
 
-/** Whether another run has processed lines of the chunk, and this one retries them. */
+/** Whether another run has already processed lines of the chunk, and this run retries them. */
 export const isRetry = ({ options }: Pick<ChunkRequest, 'options'>): boolean => options.continues !== undefined;

@@ -1,4 +1,4 @@
-/** How much one child of the Map processes, and how often its function may be killed. */
+/** The size of the work for one child of the Map, and the number of times that its function may be killed. */
 import { MOST_KILLERS } from './line-at-work.ts';
 
 /**
@@ -15,7 +15,7 @@ import { MOST_KILLERS } from './line-at-work.ts';
 export const CHUNK_BOUNDS = { maxLines: 500, maxBytes: 8 * 1024 * 1024 };
 
 /**
- * How often a function may be killed on a chunk: before the first line is noted, before its captures are judged one by one, once for
- * each line that kills it and for one line more, and twice with its host.
+ * Maximum number of times that a function may be killed on a chunk: before the first line is noted, before its captures
+ * are judged one by one, once for each line that kills it and for one further line, and twice with its host.
  */
 export const MOST_KILLS = MOST_KILLERS + 5;

@@ -12,11 +12,11 @@ import { openRanges, type UnnumberedChunk } from './ranges.ts';
 type ChunkLine = { range: number } & (LightLine | HeavyLine | { kind: 'unread'; lines: number; fault: Error });
 
 /**
- * Yields the non-blank lines of a chunk in order, decoded. A line identical to an earlier line of the chunk is marked as
- * its duplicate: both are counted, and they share one trace.
+ * Yields the non-blank lines of a chunk in order, decoded. A line identical to an earlier line of the chunk is marked
+ * as its duplicate: both are counted, and they share one trace.
  *
- * @throws PermanentError `CaptureChanged`, `CaptureMissing`, `CaptureArchived` if the chunk has one range; RetryableError
- *   `StorageUnavailable`
+ * @throws PermanentError `CaptureChanged`, `CaptureMissing`, `CaptureArchived` if the chunk has one range;
+ *   RetryableError `StorageUnavailable`
  */
 export async function* readChunk(
   storage: Storage,
@@ -28,7 +28,7 @@ export async function* readChunk(
   const work = { storage, workBucket: environment.WORK_BUCKET };
   const areExchanges = replay !== undefined;
   const decoder = new LineDecoder(environment, { experimentId: chunk.experimentId, window, areExchanges }, how);
-  // In a run over a replay its requests are what is judged.
+  // A run over a replay judges the replay's own requests.
   const marks = areExchanges ? undefined : new Marks(storage, environment.WORK_BUCKET);
   for await (const opened of openRanges(work, chunk)) {
     const { index: range } = opened;

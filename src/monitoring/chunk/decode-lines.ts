@@ -21,7 +21,7 @@ export interface CaptureLine {
   replay?: string | undefined;
   /** The memory that the line takes when decoded, in bytes. */
   weight: number;
-  /** The line can be traced, but the rest of the work on it needs more memory than there is. */
+  /** Set if the line can be traced, but other work on it needs more memory than available. */
   onlyTraced?: QuarantineCause | undefined;
   /** Decodes the line once more, in the same way. Absent: its content is in another process. */
   again?: () => DecodedLine;
@@ -48,7 +48,7 @@ export interface HeavyLine {
   kind: 'heavy';
   raw: RawLine;
   traceId: string;
-  /** Has the work on it done in another process. Its trace is in memory then, so do it when nothing else is. */
+  /** Does the work on the line in another process. The trace is then in memory, so call it when no other line is. */
   read(): Promise<LightLine>;
 }
 
@@ -56,7 +56,7 @@ export interface HeavyLine {
 export type ReadSettings = Pick<LambdaEnvironment, 'CSV_HEADER' | 'FEATURE_NAMES' | 'MAX_LINE_BYTES'> &
   Partial<Pick<LambdaEnvironment, 'REDACT' | 'CONTENT' | 'redaction'>>;
 
-/** How the stack's functions decode lines with these settings. */
+/** Returns the options with which the stack's functions decode lines. */
 export function decodeOptions(environment: ReadSettings, areExchanges = false): DecodeOptions {
   const { REDACT, CONTENT, redaction } = environment;
   if (redaction === undefined && (REDACT !== undefined || CONTENT === 'none')) {
@@ -83,7 +83,7 @@ export interface LineReading {
   leaveOut?(place: LinePlace): QuarantineCause | undefined | Promise<QuarantineCause | undefined>;
   /** Does the work on heavy lines. Absent: they are kept as captured, if they are not too heavy even for that. */
   heavy?: Pick<HeavyCaptures, 'ready' | 'work'>;
-  /** The weight from which a line is heavy. Default: what a function may take at once. */
+  /** Minimum weight of a heavy line. Default: the weight that a function may process at once. */
   maxWeight?: number;
 }
 
@@ -92,7 +92,7 @@ interface SeenIds {
   add(id: string): void;
 }
 
-/** What the lines belong to. */
+/** The run and experiment of the lines. */
 interface LinesOf {
   experimentId: string;
   /** The lines are the exchanges of a replay. */
@@ -108,7 +108,7 @@ export class LineDecoder {
   readonly #options: DecodeOptions;
   readonly #how: LineReading;
   readonly #of: LinesOf & { seen: SeenIds };
-  /** What heavy lines turned out to be, by trace id, without their traces. */
+  /** Decoded heavy lines by trace id, without their traces. */
   readonly #heavy = new Map<string, DecodedLine>();
   #heavyMs = 0;
 
@@ -132,7 +132,7 @@ export class LineDecoder {
     const again = (): DecodedLine => decodeLine(raw, this.#options);
     const first = isLong ? undefined : again();
     if (first !== undefined && !first.tooHeavy) return this.#lineOf(raw, traceId, first, again);
-    // No closure here may name `first`: all of them would keep it in memory, also `again`.
+    // No closure here may refer to `first`: all closures, including `again`, would keep it in memory.
     const isKept = first?.kind === 'capture';
     return { kind: 'heavy', raw, traceId, read: () => this.#readHeavy(raw, traceId, isKept) };
   }
@@ -147,7 +147,7 @@ export class LineDecoder {
     const duplicate = this.#of.seen.has(traceId);
     this.#of.seen.add(traceId);
     const onlyTraced = read.isCut && tooHeavyFor(raw);
-    // The captured reply is decoded beside the one that is compared with it.
+    // The captured reply is decoded in addition to the reply that is compared with it.
     const { start = 0, end = -1 } = capture.exchange?.captured ?? {};
     const weight = read.weight + (end + 1 - start) * BYTES_A_CHARACTER;
     return { kind: 'capture', raw, capture, traceId, duplicate, weight, onlyTraced, ...(again && { again }) };
@@ -166,9 +166,12 @@ export class LineDecoder {
     return this.#lineOf(raw, traceId, read, again);
   }
 
-  /** Has a line worked on as it is, or else as captured. @returns `undefined` if each attempt needs too much memory or time */
+  /**
+   * Works on a line as it is, or else keeps it as captured. @returns `undefined` if each attempt needs too much memory
+   * or time
+   */
   async #worked(raw: RawLine, attempts: readonly DecodeOptions[]): Promise<WorkedLine | undefined> {
-    // MLflow may be slow to tell what the process needs to know.
+    // MLflow may be slow to return the facts that the process needs.
     await this.#how.heavy?.ready();
     for (const options of attempts) {
       if (this.#heavyMs > HEAVY_MS) return undefined;

@@ -1,7 +1,7 @@
 /**
- * Has captures that are too heavy for the function worked on in a process of its own, whose resident memory is watched. It is killed
- * in place of the function, and starts again for the next capture. A worker thread is no substitute: NODE_OPTIONS overrides its limits,
- * and `JSON.parse` outlives its termination.
+ * Processes captures that are too heavy for the function in a separate process, whose resident memory is watched. The
+ * process is killed instead of the function, and started again for the next capture. A worker thread is no substitute:
+ * NODE_OPTIONS overrides its limits, and `JSON.parse` outlives its termination.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { on } from 'node:events';
@@ -22,7 +22,7 @@ import type { Scorer } from '../../judge/types.ts';
 import type { TraceStore } from '../../mlflow/client.ts';
 import type { HeavyJob, HeavyWork } from './heavy-process.ts';
 
-/** In a bundle next to the function, else next to this file. */
+/** The program is next to the function in a bundle, else next to this file. */
 const PROGRAM = new URL(
   import.meta.url.endsWith('.ts') ? './heavy-process.ts' : './heavy-process.mjs',
   import.meta.url,
@@ -31,7 +31,7 @@ const PROGRAM = new URL(
 /** The time to start, added to the time of the work. The work has about three steps of `captureTimeMs` each. */
 const START_MS = 10_000;
 const STEPS = 3;
-/** How often the memory of the process is checked, and what it may take between two checks. */
+/** How often the memory of the process is checked, and how much it may grow between two checks. */
 const CHECK_MS = 10;
 const BETWEEN_CHECKS_MB = 25;
 /** The memory of the process outside its heap. */
@@ -126,7 +126,7 @@ interface HeavyDependencies {
 /**
  * Returns the process for an attempt at a chunk, which starts with the first heavy capture.
  *
- * @param scorers none: nothing is judged
+ * @param scorers empty if captures are not judged
  */
 export function heavyCapturesOf(
   { run, chunk: { experimentId } }: { run: string; chunk: Pick<ManifestLine, 'experimentId'> },
@@ -147,7 +147,8 @@ function start(heapMb: number): ChildProcess {
     const child = fork(fileURLToPath(PROGRAM), [], {
       serialization: 'advanced',
       execArgv: ['--max-semi-space-size=1', `--max-old-space-size=${heapMb}`],
-      // Neither credentials nor settings: it reads what anyone has sent to the endpoint.
+      // The process gets neither credentials nor settings, because it reads data that anyone may have sent to the
+      // endpoint.
       env: { ...SMALL_MALLOC, LD_LIBRARY_PATH, AWS_LAMBDA_FUNCTION_MEMORY_SIZE: String(functionMb()) },
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     });
@@ -169,7 +170,7 @@ const notStarted = (error: unknown): RetryableError =>
 
 let isSwept = false;
 
-/** Removes the folders of functions that were killed: the one that follows may have the same disk. */
+/** Removes the folders of killed functions, because the next function may have the same disk. */
 function sweep(): void {
   if (isSwept) return;
   isSwept = true;

@@ -21,26 +21,26 @@ import { codeScorers, scoreOf } from '../../judge/scorers/code-scorers.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import { encodeSpans, type SpansForm } from '../../mlflow/encode-spans.ts';
 
-/** What a step does with the content of a capture. */
+/** The work of a step on the content of a capture. */
 export interface HeavyWork {
   experimentId: string;
   endpointName: string;
   /** Absent: no trace is written. */
   trace?: { run: string; form: SpansForm };
-  /** The needs of the scorers that the judge answers. Absent: nothing is judged. */
+  /** The needs of the scorers that the judge answers. Absent if captures are not judged. */
   judged?: JudgeScorer['needs'][];
   truth: GroundTruthSettings;
 }
 
 export interface HeavyJob {
-  /** Has the line, and gets the spans of the trace. */
+  /** Files with the line, and for the spans of the trace. */
   files: { line: string; spans: string };
   place: LinePlace;
   options: DecodeOptions;
   work: HeavyWork;
 }
 
-/** @param tell is given the line when its trace is written, and again with the results of all other work */
+/** @param tell receives the line when its trace is written, and again with the results of all other work */
 function doHeavyWork(job: HeavyJob, tell: (line: DecodedLine) => void): void {
   const raw = { bytes: readFileSync(job.files.line), place: job.place };
   const line = decodeLine(raw, { ...job.options, maxWeight: Number.MAX_VALUE });
@@ -82,12 +82,12 @@ function worksOf(capture: Capture, { bytes, place }: RawLine, work: HeavyWork): 
   ];
 }
 
-/** Work that fails or takes too long has no result. Whoever needs it meets that fault, and others do not. */
+/** Work that fails or takes too long has no result. Only code that needs this result gets an error. */
 function attempt(capture: Capture, work: () => unknown): void {
   try {
     withinTime(timeOf(capture), work);
   } catch {
-    // Without a result.
+    // The work has no result.
   }
 }
 

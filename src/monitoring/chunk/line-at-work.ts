@@ -19,7 +19,7 @@ export const KILLED: QuarantineCause = {
 /** A chunk with more lines that kill the function fails. */
 export const MOST_KILLERS = 11;
 
-/** With less time than this, no further line is begun. */
+/** With less time than this, no further line is started. */
 const LINE_MS = 60_000;
 
 /**
@@ -30,14 +30,14 @@ type Stage = 'tracing' | 'together' | 'each';
 
 interface Note {
   stage: Stage;
-  /** The line at work, or the one to continue with. */
+  /** The line in progress, or the line to continue with. */
   at?: string | undefined;
-  /** What the judge is asked about it. */
+  /** The judge's question about it. */
   question?: string | undefined;
-  /** When the time of the attempt ends, in epoch milliseconds; 0 if it has ended by itself. */
+  /** Time at which the attempt ends, in epoch milliseconds; 0 if it has ended by itself. */
   untilMs: number;
   killers: string[];
-  /** What the judge may have been asked about them. */
+  /** Questions that the judge may have been asked about them. */
   asked?: string[];
 }
 
@@ -90,12 +90,12 @@ export class LineAtWork {
     return opened;
   }
 
-  /** Whether the lines are to be traced one after the other, before anything else. */
+  /** Whether the lines must be traced one after the other, before any other work. */
   get isTracing(): boolean {
     return this.#note?.stage === 'tracing';
   }
 
-  /** Whether the captures are to be judged one after the other, each after `begin`. */
+  /** Whether the captures must be judged one after the other, each after `begin`. */
   get isEach(): boolean {
     return this.#note?.stage === 'each';
   }
@@ -125,7 +125,7 @@ export class LineAtWork {
    */
   async pass(place: LinePlace): Promise<QuarantineCause | undefined> {
     if (this.#passing === lineId(place)) this.#passing = undefined;
-    // What an earlier attempt has traced is as little decoded once more as a line that kills.
+    // Lines that an earlier attempt has traced are skipped without decoding, like lines that kill the function.
     if (this.#passing !== undefined || this.reasonOf(place) !== undefined) return KILLED;
     await this.begin(place);
     return undefined;
@@ -145,7 +145,7 @@ export class LineAtWork {
     throw chunkOutOfTime(this.#request);
   }
 
-  /** Notes that all lines are traced, or where none is to be, decoded. */
+  /** Records that all lines are traced, or decoded if traces are not written. */
   async traced(): Promise<void> {
     if (this.isTracing) await this.#save({ stage: 'together', at: undefined });
   }

@@ -15,7 +15,7 @@ export type UnnumberedChunk = Omit<ManifestLine, 'chunk'>;
 export const lineId = ({ key, versionId, etag, start }: Pick<CaptureRange, 'key' | 'versionId' | 'etag' | 'start'>) =>
   `${key}\n${versionId ?? etag}\n${start}`;
 
-/** Whether a line with this place is in the range. */
+/** Whether a line with this location is in the range. */
 const isInside = (
   { key, versionId, etag, start }: Pick<CaptureRange, 'key' | 'versionId' | 'etag' | 'start'>,
   range: CaptureRange,
@@ -43,14 +43,16 @@ type OpenRange = { index: number; range: CaptureRange } & (
   | { fault: Error }
 );
 
-/** Ranges that are read at the same time: 500 of one line each, at 35 ms, take a second instead of 18. */
+/**
+ * Number of ranges that are read at the same time: 500 ranges of one line each, at 35 ms, take a second instead of 18.
+ */
 export const RANGES_AT_ONCE = 16;
 
 /**
- * Yields the ranges of a chunk that have lines, in order. The file of one of several may be unreadable. Several are read as a
- * whole, ahead: together they are within the bytes of a chunk.
+ * Yields the nonempty ranges of a chunk, in order. If there are several, their files may be unreadable. Several ranges
+ * are read completely, ahead of time: together they are within the size of a chunk.
  *
- * @throws the errors of `Storage.read`; of one file only if the chunk has no other range
+ * @throws the errors of `Storage.read`; errors of one file only if the chunk has no other range
  */
 export async function* openRanges(work: Work, { ranges }: Pick<ManifestLine, 'ranges'>): AsyncGenerator<OpenRange> {
   const [only] = ranges;

@@ -1,6 +1,6 @@
 /**
- * The judge’s answers by question, in a DynamoDB table of their own: an item is claimed by the chunk that asks, or has the answer
- * with its cost. Chunks of a run, and the retries that continue a run, find each other’s answers there.
+ * The judge’s answers by question, in a separate DynamoDB table. An item is claimed by the chunk that asks, or has the
+ * answer with its cost. Chunks of a run, and the retries that continue a run, find each other’s answers there.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -23,7 +23,10 @@ const KEPT_SECONDS = 90 * 86_400;
 const MAX_ITEM_BYTES = 300_000;
 const READS_AT_ONCE = 16;
 
-/** How often to look for the answer to a question that another chunk asks: first, and at last if its function was killed. */
+/**
+ * Intervals for checking the answer to a question that another chunk asks: the first, and the last if its function was
+ * killed.
+ */
 const POLL_MS = 1_000;
 const MAX_POLL_MS = 15_000;
 
@@ -36,7 +39,7 @@ interface AnswerPlace extends Work {
 /** The attempt that asks. */
 interface Asker {
   requestId: string;
-  /** When its function has certainly ended, epoch milliseconds. Its claims end then. */
+  /** Time at which its function has certainly ended, epoch milliseconds. Its claims end then. */
   untilMs: number;
 }
 
@@ -74,7 +77,7 @@ export class AnswerTable extends Answers {
       condition: '(attribute_not_exists(#by) OR #by = :by OR #until < :now)',
       values: { by: this.#chunk, until: this.#asker.untilMs, now: Date.now() },
     };
-    // One request for a question that was not asked yet.
+    // A single request suffices for a question that was not asked yet.
     const unasked = await this.#changeUnanswered(question, claim);
     if (unasked !== undefined) return this.#keptIn(unasked);
     const kept = await this.#get(question);
@@ -92,12 +95,12 @@ export class AnswerTable extends Answers {
     if (isLong) await storage.putText(workBucket, key, text);
     await this.#change(question, {
       expression: 'SET #answer = :answer, #ttl = :ttl REMOVE #by, #until',
-      // As an item is billed by the KB, and rationales are half their length then.
+      // Compress the answer, because an item is billed by the KB, and compression halves rationales.
       values: { answer: isLong ? key : deflateRawSync(text), ttl: expiry() },
     });
   }
 
-  /** A failure only makes others wait. */
+  /** If this fails, others only wait longer. */
   override async release(question: string): Promise<void> {
     const expression = 'REMOVE #by, #until';
     const condition = '#by = :by';
@@ -111,7 +114,7 @@ export class AnswerTable extends Answers {
   ): Promise<Kept | 'claimed'> {
     const { run, chunk } = this.#request;
     const { job, answers } = isRetry(this.#request) ? await this.#get(question) : NOTHING_KEPT;
-    // What that run has read of its job is in the answers.
+    // If answers from that run are stored, it has already read its job's output.
     const isOpen = job !== undefined && job.run !== run && !answers.some((answer) => answer.run === job.run);
     if (isOpen && (await isAnswered(job))) return 'claimed';
     const claim = {
@@ -136,7 +139,7 @@ export class AnswerTable extends Answers {
     return sums;
   }
 
-  /** Returns what an item has. One that has expired counts as absent, whether DynamoDB has deleted it or not. */
+  /** Returns the content of an item. An expired item counts as absent, whether DynamoDB has deleted it or not. */
   async #keptIn({ answer, ttl, jobRun, jobChunk, jobTrace }: Item): Promise<Kept> {
     if (asNumber(ttl) * 1000 < Date.now()) return NOTHING_KEPT;
     const { storage, workBucket } = this.#place;
@@ -177,9 +180,9 @@ const read = (compressed: Uint8Array): Kept => JSON.parse(inflateRawSync(compres
 const expiry = (): number => Math.ceil(Date.now() / 1000) + KEPT_SECONDS;
 
 /**
- * Returns a function that gives the answers of a chunk.
+ * Returns a function that returns the answers of a chunk.
  *
- * @param tableName absent: only the answers of the attempt itself are known
+ * @param tableName if absent, only the answers of the attempt itself are known
  */
 export function connectAnswers(
   tableName: string | undefined,

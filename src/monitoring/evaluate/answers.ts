@@ -1,4 +1,6 @@
-/** The judge’s answers of this process by question: by the digest of what the judge reads about a capture, whatever it is asked. */
+/**
+ * The judge’s answers in this process by question: by the digest of the judge's input about a capture, for any scorers.
+ */
 
 import type { JudgeSpend } from '../../core/contract/receipts.ts';
 import { VERDICT_ERRORS } from '../../judge/errors.ts';
@@ -14,17 +16,17 @@ interface Answer {
   verdict: Verdict;
 }
 
-/** What is kept about a question. */
+/** The stored data about a question. */
 export interface Kept {
   answers: readonly Answer[];
   /** Scorers that the first model of a cascade has left to the judge. */
   leftOpen: readonly { scorer: string; version: string }[];
-  /** What each attempt has paid, by its chunk (see `workKeys.chunkOfRun`) and its request id. */
+  /** Payments of each attempt, by its chunk (see `workKeys.chunkOfRun`) and its request id. */
   paid: readonly { chunk: string; by: string; spend: JudgeSpend }[];
   job?: AskedJob | undefined;
 }
 
-/** The chunk whose batch job was asked, about this trace: of this run, or of one that it continues. */
+/** The chunk whose batch job was asked about this trace, in this run or in a run that it continues. */
 export interface AskedJob {
   run: string;
   chunk: number;
@@ -37,28 +39,32 @@ export class Answers {
   readonly #kept = new Map<string, Kept>();
 
   /**
-   * Claims a question, unless what is kept about it is enough. Waits while another chunk asks the same.
+   * Claims a question, unless the stored data about it is sufficient. Waits while another chunk asks the same question.
    *
-   * @returns what is kept
+   * @returns the stored data
    * @throws RetryableError `ChunkOutOfTime` if the wait is aborted
    */
   async acquire(question: string, _isEnough: (kept: Kept) => boolean, _signal: AbortSignal): Promise<Kept> {
     return this.#kept.get(question) ?? NOTHING_KEPT;
   }
 
-  /** Keeps answers in place of what `acquire` returned, and ends the claim. @param _spend what this attempt has paid for them */
+  /**
+   * Stores answers in place of the result of `acquire`, and ends the claim. @param _spend payments of this attempt for
+   * them
+   */
   async keep(question: string, kept: Kept, _spend: JudgeSpend): Promise<void> {
     this.#kept.set(question, kept);
   }
 
-  /** Lets other chunks ask at once, since this one does not ask or got no answer. */
+  /** Lets other chunks ask immediately, because this chunk does not ask or got no answer. */
   async release(_question: string): Promise<void> {}
 
   /**
    * Leaves a question to the batch job of the chunk.
    *
    * @param _isAnswered whether a job of an earlier run has answered
-   * @returns what is kept; `claimed` if another chunk of the run has done so, or an earlier run and its job has answered
+   * @returns the stored data; `claimed` if another chunk of the run has claimed the question, or an earlier run has and
+   *   its job has answered
    */
   async acquireForJob(
     question: string,
@@ -68,19 +74,19 @@ export class Answers {
     return this.#kept.get(question) ?? NOTHING_KEPT;
   }
 
-  /** Returns what other attempts at the chunk have paid for these questions, by their request ids. */
+  /** Returns the payments of other attempts at the chunk for these questions, by request id. */
   async paidByOthers(_questions: ReadonlySet<string>): Promise<Record<string, JudgeSpend>> {
     return {};
   }
 }
 
 const { guardrail, filtered, tooLong, rejected } = VERDICT_ERRORS;
-/** In these the same request ends each time. Whether an answer can be read is chance. */
+/** Errors that the same request always gets. Whether an answer can be read depends on chance. */
 const RECURRING: ReadonlySet<string> = new Set([guardrail, filtered, tooLong, rejected]);
 
 /**
- * Returns the verdicts that are known of a trace. An error is not asked about again by the run that got it; about another trace it
- * says something only if the same request always ends in it.
+ * Returns the known verdicts about a trace. The run that got an error does not ask again. The error applies to another
+ * trace only if the same request always gets it.
  */
 export function knownVerdicts(
   { answers }: Kept,
@@ -106,7 +112,7 @@ export const leftToJudge = ({ leftOpen }: Kept, scorers: readonly JudgeScorer[])
   );
 
 /**
- * Returns what is kept after the judge has answered. Its answers replace older ones to the same scorers.
+ * Returns the data to store after the judge has answered. Its answers replace older answers to the same scorers.
  *
  * @param open the scorers that it was asked for
  * @param asked the run, and the trace that it was asked about
@@ -129,7 +135,7 @@ export function withResult(
   };
 }
 
-/** Returns verdicts whose cost is written on another trace. */
+/** Returns verdicts whose cost is recorded on another trace. */
 export const paidElsewhere = (verdicts: readonly Verdict[]): Verdict[] =>
   verdicts.map((verdict) => ({ ...verdict, usage: { inputTokens: 0, outputTokens: 0, usd: 0 } }));
 

@@ -1,4 +1,6 @@
-/** Assesses the captures of a chunk, one at a time: asks the judge and runs the code scorers. Writes nothing to MLflow. */
+/**
+ * Assesses the captures of a chunk, one at a time: asks the judge and runs the code scorers. Writes nothing to MLflow.
+ */
 
 import type { Capture } from '../../captures/types.ts';
 import type { JudgeSpend } from '../../core/contract/receipts.ts';
@@ -53,15 +55,15 @@ export interface CaptureOutcome extends Pick<Answered, 'failure'> {
   without: ScorerOutcome[];
 }
 
-/** Of a capture that is not asked about. One that is in MLflow waits for the next attempt. */
+/** The outcome of a capture that is not judged now. If its trace is in MLflow, it waits for the next attempt. */
 export const NOT_JUDGED: CaptureOutcome = { assessments: [], without: [] };
 
 const NOT_ASKED: Answered = { verdicts: [] };
 
 export class CaptureAssessor {
-  /** The cost of what was asked in this attempt. */
+  /** Cost of the questions in this attempt. */
   readonly spend = emptySpend();
-  /** The answers of the chunk’s batch job, if it has one; set before the first capture. */
+  /** The answers of the chunk’s batch job, if it has a job; set before the first capture. */
   batch: BatchAnswers | undefined;
   readonly #run: string;
   readonly #deps: AssessDependencies;
@@ -105,7 +107,10 @@ export class CaptureAssessor {
     return { assessments, without: [] };
   }
 
-  /** An exception that is not a named error comes from the capture: it gets error assessments, and the others continue. */
+  /**
+   * An exception that is not a named error comes from the capture: it gets error assessments, and the other captures
+   * continue.
+   */
   #failed(work: Work, error: unknown): CaptureOutcome {
     const fault = ownFault(error);
     if (fault === undefined) throw error;
@@ -139,7 +144,7 @@ export class CaptureAssessor {
     return { assessments, without: [...without, ...held], failure };
   }
 
-  /** Asks the judge for the verdicts that are not known. Of the captures with the same question, one asks at a time. */
+  /** Asks the judge for the missing verdicts. Only one of several captures with the same question asks at a time. */
   async #answered(work: Work, signal: AbortSignal): Promise<Answered> {
     const question = this.questionOf(work);
     while (this.#asking.has(question)) await this.#asking.get(question);
@@ -168,11 +173,13 @@ export class CaptureAssessor {
     return { ...answered, verdicts: [...known, ...answered.verdicts] };
   }
 
-  /** Asks the judge, and keeps what it answers. An answer that cannot be kept is used, and then the attempt fails. */
+  /**
+   * Asks the judge, and stores its answers. Answers that cannot be stored are used, but the attempt fails afterwards.
+   */
   async #ask({ traceId, capture, question, kept, open }: Asking, signal: AbortSignal): Promise<Answered> {
     let isKept = false;
     try {
-      // What an attempt has read of a job, it has kept.
+      // An attempt stores every answer that it has read from a job.
       const isRead = kept.answers.some(({ run }) => run === (kept.job?.run ?? this.#run));
       const from = await this.batch?.of(question, { ...kept.job, isRead });
       const { judge } = this.#deps;

@@ -27,7 +27,7 @@ export interface VerdictContext {
   /** The stratum that the capture is counted in, and the sample that it is judged with. */
   stratum: string;
   sample: string;
-  /** The scorers whose verdict in force new ones override, by name. */
+  /** The scorers whose valid verdict is overridden by new verdicts, by name. */
   replaces: ReadonlySet<string>;
 }
 
@@ -36,7 +36,7 @@ const codeSource = ({ name }: { name: string }): string => `code:/${name}`;
 /** Returns the fields of every assessment by a scorer. */
 function common(scorer: Scorer, judge: string, context: VerdictContext) {
   const replaces = context.replaces.has(scorer.name);
-  // A new verdict next to an older one by the same scorer and model needs a different id; the run makes it different.
+  // A new verdict next to an older verdict by the same scorer and model needs a different id, so add the run.
   const version = replaces ? `${scorer.version}\n${context.run}` : scorer.version;
   const sourceId = scorer.kind === 'code' ? codeSource(scorer) : judge;
   return {
@@ -62,13 +62,13 @@ function sampleMetadata(scorer: Scorer, { stratum, sample }: VerdictContext): Re
   return stratum === sample ? own : { ...own, [STRATUM_METADATA]: scorerSample(stratum, scorer) };
 }
 
-/** The error code of a code scorer, in addition to those of the judge. */
+/** The error code of a code scorer, in addition to the judge's codes. */
 const SCORER_FAILED = 'ScorerFailed';
 
 /**
- * Returns an error assessment, for a scorer that could not assess the capture.
+ * Returns an error assessment for a scorer that could not assess the capture.
  *
- * @param code by default, that of an exception which this capture provokes in the scorer or in the judge
+ * @param code default: the code of an exception that this capture provokes in the scorer or in the judge
  */
 export function failedAssessment(
   scorer: Scorer,
@@ -80,7 +80,10 @@ export function failedAssessment(
   return { ...common(scorer, judge, context), error: { code, message: fault } };
 }
 
-/** Returns an assessment for `CONTENT=none`, and a verdict: neither the judge's nor the stack's words quote a capture. */
+/**
+ * Removes texts from an assessment and a verdict for `CONTENT=none`, because rationales and messages can quote a
+ * capture.
+ */
 export const withoutWords = ({ rationale: _, error, ...rest }: NewAssessment): NewAssessment => ({
   ...rest,
   ...(error === undefined ? {} : { error: { code: error.code, message: '' } }),

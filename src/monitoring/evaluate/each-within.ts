@@ -5,7 +5,7 @@ import { isOutOfTime, withinTime } from '../../core/process/within-time.ts';
 /**
  * Does the work on one item after the other.
  *
- * @param failed gives the result of an item whose work throws, or that the time runs out for, and why
+ * @param failed returns the result of an item whose work throws or runs out of time, given the reason
  * @throws a named error of the work, which affects every item
  */
 export function eachWithin<T extends { name: string }, R>(

@@ -60,7 +60,7 @@ class EvaluateChunk {
   readonly #writer: VerdictWriter;
   readonly #outcomes: LineOutcomes;
   #rows: LedgerRows = noRows();
-  /** Absent where nothing counts, or nothing is to be observed. */
+  /** Absent if the run is not counted, or no objective exists. */
   readonly #observe: Observe | undefined;
   /** The questions that killed attempts may have paid for, also if they have written the verdicts. */
   readonly #repeated = new Set<string>();
@@ -69,9 +69,9 @@ class EvaluateChunk {
   #stop: unknown;
   /** The failure of the batch jobs that some answers are missing from. */
   #withoutAnswer: unknown;
-  /** Whether every line is settled. */
+  /** Whether all lines have an outcome. */
   #isLogged = false;
-  /** Whether absent traces are written. */
+  /** Whether absent traces may be written. */
   readonly #mayCreate: boolean;
   readonly #judges: boolean;
 
@@ -90,7 +90,7 @@ class EvaluateChunk {
   }
 
   async run(): Promise<void> {
-    // The first failure is the one to report. A reservation that is not given back expires, and later runs write rows that are missing.
+    // Report the first failure. A reservation that is not returned expires, and later runs write missing rows.
     let failure: unknown;
     const note = (error: unknown): void => {
       failure ??= error;
@@ -101,7 +101,7 @@ class EvaluateChunk {
     if (failure !== undefined) throw failure;
   }
 
-  /** Writes a row for each line whose outcome is known. */
+  /** Writes a row for each line with a known outcome. */
   async #writeRows(): Promise<void> {
     const { storage, environment } = this.#deps;
     const work = { storage, workBucket: environment.WORK_BUCKET };
@@ -124,7 +124,7 @@ class EvaluateChunk {
     if (atWork.isTracing) await traceEach(this.#request, this.#deps, { atWork, heavy }, this.#mayCreate);
     const all = await readCaptures(this.#request, this.#deps, { heavy, atWork, outcomes: this.#outcomes });
     const { duplicates, faulty } = all;
-    // What is only traced is looked up when it is written.
+    // Captures that are only traced are looked up when they are written.
     const judged = this.#judges ? [...all.captures, ...all.heavy] : [];
     const ids = [...judged, ...faulty].map(({ traceId }) => traceId);
     const stored = await this.#writer.existing(ids);
@@ -178,13 +178,13 @@ class EvaluateChunk {
         this.#note(signal.aborted ? chunkOutOfTime(this.#request, error) : error);
       }
     }
-    // Without a signal, it does not wait for the judge.
+    // Without a signal, captures do not wait for the judge.
     return item.stored === undefined ? assess() : NOT_JUDGED;
   }
 
   /**
-   * Plans each capture when it is asked for, so that the judge has the first ones at once. Takes them from the list: those that are
-   * written must not stay in memory, where predictions are kept.
+   * Plans each capture when it is requested, so that the judge gets the first captures immediately. Removes captures
+   * from the list, so that written captures do not stay in memory, where predictions are kept.
    */
   *#planned(
     captures: ReadCapture[],
@@ -197,7 +197,9 @@ class EvaluateChunk {
     }
   }
 
-  /** Decides what a capture still needs. What needs neither judge nor scorer nor trace is settled here. */
+  /**
+   * Decides which work a capture still needs. Captures that need neither judge nor scorer nor trace are settled here.
+   */
   #plan(line: ReadCapture, allStored: ReadonlyMap<string, StoredTrace>): PlannedWork[] {
     const { scorers, always } = this.#deps;
     const { options, run } = this.#request;
@@ -227,7 +229,10 @@ class EvaluateChunk {
     this.#outcomes.lines.push({ range, place: raw.place, traceId, facts, outcome: 'missing', scorers, beyond });
   }
 
-  /** Settles lines that are identical to others whose outcome is known. A reason not to trace one applies to all of them. */
+  /**
+   * Settles lines that are identical to lines with a known outcome. A reason for not tracing one of them applies to
+   * all.
+   */
   #settleDuplicates(duplicates: ChunkCaptures['duplicates']): void {
     const { lines } = this.#outcomes;
     const known = new Map(lines.map(({ traceId, outcome, entry }) => [traceId, { outcome, entry }]));
@@ -303,7 +308,9 @@ const unasked = (): never => {
 
 const NO_JUDGE = { judge: { sourceId: '', judge: unasked, maxCostUsd: unasked }, scorers: [], always: () => undefined };
 
-/** Only writes the traces that are missing, and a receipt whether it succeeds or fails. @throws the error that stopped the chunk */
+/**
+ * Writes only the missing traces, and a receipt whether it succeeds or fails. @throws the error that stopped the chunk
+ */
 export function logChunk(request: ChunkRequest, deps: ChunkDependencies): Promise<LogReceipt> {
   const chunk = new EvaluateChunk(request, { ...deps, ...NO_JUDGE }, true);
   return withReceipt(deps, {

@@ -30,7 +30,7 @@ export class MemoryBudget {
   #inside = 0;
   #waiting: (() => void)[] = [];
 
-  /** Does the work when there is room for it. */
+  /** Does the work when there is enough room. */
   async pass<T>(weight: number, work: () => Promise<T>): Promise<T> {
     while (this.#inside > 0 && weight > this.#room) await new Promise<void>((resolve) => this.#waiting.push(resolve));
     this.#inside += 1;

@@ -1,4 +1,7 @@
-/** The outcome of a capture that was assessed and written: what this run has done with it, in this attempt and in those before. */
+/**
+ * The outcome of a capture that was assessed and written: the work of this run, in this attempt and in earlier
+ * attempts.
+ */
 
 import { hash } from 'node:crypto';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
@@ -21,7 +24,7 @@ import type { CaptureOutcome } from './assess-capture.ts';
 import type { PendingVerdicts } from './pending-verdicts.ts';
 import type { ReadCapture } from './read-captures.ts';
 
-/** A capture, and what is to be done about it. */
+/** A capture, and the work that it needs. */
 export interface PlannedWork extends ReadCapture {
   pending: PendingVerdicts;
   /** Absent if it must not be decoded, because it kills the function. */
@@ -37,11 +40,11 @@ export interface Finished {
   work: PlannedWork;
   outcome: CaptureOutcome;
 }
-/** Its own assessments are those that are written. */
+/** An item whose assessments are those that are written. */
 export type FinishedItem = WriteItem & Finished;
 
 /**
- * @param revision of what is known of the trace
+ * @param revision of the stored facts about the trace
  * @param areJudged whether the chunk has scorers
  */
 export function outcomeOf(
@@ -65,7 +68,7 @@ export function outcomeOf(
   };
 }
 
-/** A verdict that names this run counts as its own, also if an earlier attempt has written it. */
+/** A verdict that names this run counts as its own, even if an earlier attempt has written it. */
 function scorersOf(
   { work: { pending }, outcome, assessments: wanted }: FinishedItem,
   { trace, stored, assessments, written, isOfOtherChunk }: WrittenTrace,
@@ -92,7 +95,7 @@ function scorersOf(
   ];
 }
 
-/** Returns what the run has decided about the scorers, also if it was not the first one to do so. */
+/** Returns the run's decisions about the scorers, including those of earlier attempts. */
 function evaluationOf(
   { work: { pending }, outcome, assessments }: FinishedItem,
   verdicts: readonly LineVerdict[],
@@ -112,13 +115,16 @@ function evaluationOf(
   };
 }
 
-/** Whether a scorer with bounds applies to a capture, drawn or not: one of the judge's, or one that has assessed it. */
+/**
+ * Whether a scorer with bounds applies to a capture: a judge's scorer, sampled or not, or a code scorer that has
+ * assessed it.
+ */
 const isMeasured = ({ judgeable, code }: PendingVerdicts, assessments: readonly NewAssessment[]): boolean =>
   [...judgeable, ...code.filter(({ name }) => assessments.some((one) => one.name === name))].some(
     (scorer) => boundsOf(scorer).look < Infinity,
   );
 
-/** Returns what the detectors read of a capture. */
+/** Returns the facts about a capture for the detectors. */
 function countedOf(
   { work, trace: built }: FinishedItem,
   { trace, stored, assessments, written }: WrittenTrace,

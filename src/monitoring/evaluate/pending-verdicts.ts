@@ -18,11 +18,11 @@ export interface PendingVerdicts {
   code: CodeScorer[];
   /** Scorers that get an error, because the capture provokes a fault when it is decided whether to ask them. */
   failed: { scorer: JudgeScorer; fault: string }[];
-  /** What the scorers that are not pending have done. */
+  /** Outcomes of the scorers that are not pending. */
   settled: ScorerOutcome[];
-  /** How many more scorers the capture is asked about than every capture is. */
+  /** Number of scorers of the capture beyond those of every capture. */
   beyond: number;
-  /** The scorers whose verdict in force new ones override, by name. */
+  /** The scorers whose valid verdict is overridden by new verdicts, by name. */
   replaces: Set<string>;
   /** The stratum of the sample that the capture belongs to; see src/quality. */
   stratum: string;
@@ -32,12 +32,12 @@ export interface PendingVerdicts {
   judgeable: JudgeScorer[];
 }
 
-/** Stands for a trace that is absent and will be written with its verdicts. */
+/** Represents an absent trace that will be written with its verdicts. */
 export const NO_TRACE_YET: Pick<StoredTrace, 'assessments'> = { assessments: [] };
 
 type Decision = 'judge' | { term: 'notJudgeable' | 'notSampled'; reason: string } | { fault: string };
 
-/** The capture, which decides whether scorers apply to it, and the time for that. */
+/** The capture, which decides whether scorers apply to it, and the time limit for the decision. */
 interface CaptureView {
   capture: Capture;
   timeMs: number;
@@ -100,7 +100,7 @@ function sampleOfView(view: CaptureView | undefined, { sampleRate }: Pick<RunOpt
   return captureSample(isAlways, sampleRate);
 }
 
-/** Settles the scorers that have a verdict, and lists the code scorers. @returns the LLM scorers that have none */
+/** Settles the scorers with a verdict, and lists the code scorers. @returns the LLM scorers without a verdict */
 function withoutVerdict(
   stored: Pick<StoredTrace, 'assessments'>,
   scorers: readonly Scorer[],
@@ -115,7 +115,7 @@ function withoutVerdict(
     const verdicts = ofScorer.filter(({ value, errorCode }) => value !== undefined && errorCode === undefined);
     const isInForce = verdicts.some(({ valid }) => valid);
     const isDone = reevaluate ? verdicts.some(({ metadata }) => sameWork.has(metadata[RUN_METADATA])) : isInForce;
-    // What a person assessed or overrode, no judge may change.
+    // A judge must not change assessments that a person gave or overrode.
     if (isDone || ofScorer.some(isByPerson)) {
       pending.settled.push({ scorer: scorer.name, term: 'alreadyThere' });
       if (scorer.kind === 'judge') pending.judgeable.push(scorer);

@@ -30,18 +30,18 @@ export interface ReadCapture extends Line {
 
 /** A line that is worked on alone. */
 export interface HeavyLine extends Line {
-  /** Adds what the line turns out to be. */
+  /** Adds the decoded line. */
   read(): Promise<void>;
 }
 
-/** The captures of a chunk, and the lines that are none. */
+/** The captures of a chunk, and its lines that are not captures. */
 export class ChunkCaptures {
   readonly captures: ReadCapture[] = [];
   /** Lines that are identical to one of the captures. */
   readonly duplicates: (Line & { facts: CaptureFacts })[] = [];
   /** Lines that must not be decoded, because they killed the function alone. */
   readonly faulty: Line[] = [];
-  /** Lines that are worked on one after the other, when nothing else is in memory. */
+  /** Lines that are processed one after the other, when no other line is in memory. */
   readonly heavy: HeavyLine[] = [];
   readonly #outcomes: LineOutcomes | undefined;
   readonly #held = new HeldCaptures();
@@ -89,7 +89,7 @@ export class ChunkCaptures {
  *
  * @param heavy does the work on heavy lines
  * @param atWork knows the lines that must not be decoded
- * @param outcomes receives those of the lines that are no captures, where the step also traces them
+ * @param outcomes receives the outcomes of lines that are not captures, if the step also traces them
  */
 export async function readCaptures(
   { chunk, options }: ChunkRequest,

@@ -10,10 +10,10 @@ import { traceLine } from '../write/trace-line.ts';
 
 /**
  * Traces the lines of a chunk one after the other, to find a line that kills the function: notes each line, decodes it
- * and writes its trace before the next one is noted. Counts nothing: the whole chunk is processed as usual afterwards,
+ * and writes its trace before the next line is noted. Counts nothing: the whole chunk is processed as usual afterwards,
  * and finds the traces.
  *
- * @param mayCreate whether absent traces are to be written; else the lines are only decoded
+ * @param mayCreate whether absent traces are written; otherwise the lines are only decoded
  * @throws RetryableError `ChunkOutOfTime`: the next attempt continues with the same line
  */
 export async function traceEach(

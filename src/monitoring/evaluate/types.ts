@@ -13,7 +13,7 @@ export interface EvaluateDependencies extends ChunkDependencies {
   always: AlwaysRule;
   /** Absent when no budget is set. */
   limit?: SpendingLimit;
-  /** The answers of the judge that are known. Absent: only those of this attempt. */
+  /** The judge's known answers. Absent: only the answers of this attempt. */
   answers?: Answers | undefined;
   /** Reads the answers of a batch job for the chunk. */
   openBatch?(): Promise<BatchAnswers>;
@@ -21,20 +21,21 @@ export interface EvaluateDependencies extends ChunkDependencies {
   timeMs?: number;
 }
 
-/** What assessing one capture needs of them. */
+/** The dependencies for assessing one capture. */
 export type AssessDependencies = Pick<EvaluateDependencies, 'judge' | 'limit' | 'answers' | 'timeMs'>;
 
 /** The answers of a batch job to the requests of a chunk. */
 export interface BatchAnswers {
   /** Records of the chunk without an answer, by reason. */
   refused: Record<string, number>;
-  /** The cost of all of them. */
+  /** The total cost of the answers. */
   spend: JudgeSpend;
   /**
-   * Returns the limit for a question with the answer, which replaces that of the chunk. `paid` is the cost of the answer.
+   * Returns the limit for a question with the answer, which replaces the chunk's limit. `paid` is the cost of the
+   * answer.
    *
-   * @param job.chunk the chunk whose job was asked, with its run; by default this one
-   * @param job.isRead the answer was read before
+   * @param job.chunk the chunk whose job was asked, with its run; by default this chunk
+   * @param job.isRead whether the answer was read before
    */
   of(
     question: string,

@@ -1,6 +1,6 @@
 /**
- * Writes what was found out about captures to MLflow: a trace that is absent together with its verdicts, and the verdicts of
- * a trace that exists one by one. Then it notes the outcomes.
+ * Writes the results of captures to MLflow: an absent trace together with its verdicts, and the verdicts of an existing
+ * trace one by one. Then it records the outcomes.
  */
 
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
@@ -17,21 +17,22 @@ import { MemoryBudget } from './held-captures.ts';
 import { type Finished, type FinishedItem, outcomeOf, type PlannedWork } from './outcome-of.ts';
 
 /**
- * Captures that are written together: one OTLP request, and one reading of what exists. The first batches are smaller, since MLflow is
- * slower than most judges and is to work from the judge's first answers on. More batches would cost requests, and larger ones memory.
+ * Number of captures that are written together: one OTLP request, and one read of the existing traces. The first
+ * batches are smaller, because MLflow is slower than most judges and should start with the judge's first answers. More
+ * batches would cost more requests, larger batches more memory.
  */
 const AT_ONCE = { first: 12, growth: 3, most: 50 };
-/** Those of an OTLP request, where no judge is slower. */
+/** The number for an OTLP request if no judge delays the writing. */
 const ONLY_TRACED_AT_ONCE = 100;
 /** The least memory that a span takes. A short record may contain thousands of rows, and each is a span. */
 const SPAN_BYTES = 1000;
-/** The most memory that traces may take before they are written; less in a small function. */
+/** Maximum memory of traces before they are written; less in a small function. */
 const BATCH_WEIGHT = 64 * 1024 * 1024;
 /** While one batch waits for MLflow, the next is read and built. */
 const BATCHES_AT_ONCE = 2;
 
 export class VerdictWriter {
-  /** The first failure. After it nothing is written any more. */
+  /** The first failure. No trace is written after it. */
   failure: unknown;
   readonly #request: ChunkRequest;
   readonly #environment: ChunkDependencies['environment'];
@@ -45,7 +46,7 @@ export class VerdictWriter {
   #atOnce: number;
   readonly #writing: Promise<void>[] = [];
 
-  /** @param outcomes receives those of what is written */
+  /** @param outcomes receives the outcomes of written captures */
   constructor(request: ChunkRequest, deps: ChunkDependencies & { scorers: readonly Scorer[] }, outcomes: LineOutcomes) {
     this.#request = request;
     this.#environment = deps.environment;
@@ -75,7 +76,7 @@ export class VerdictWriter {
   }
 
   /**
-   * Writes what waits, and waits until everything is written.
+   * Writes the waiting captures, and waits until everything is written.
    *
    * @throws the first failure to write
    */

@@ -46,7 +46,7 @@ const refusedIn = (lines: Lines): Map<string, NamedError> =>
 
 const quarantinedIn = (lines: Lines): QuarantineEntry[] => lines.flatMap(({ entry }) => entry ?? []);
 
-/** Returns the first equation, as a receipt has it. */
+/** Returns the first equation in the form of a receipt. */
 export function linesOf({ lines, unread }: LineOutcomes) {
   const refused = refusedIn(lines).size;
   return {
@@ -57,7 +57,7 @@ export function linesOf({ lines, unread }: LineOutcomes) {
   };
 }
 
-/** Returns the second equation, with its reasons and values, as a receipt has it. */
+/** Returns the second equation with its reasons and values, in the form of a receipt. */
 export function verdictsOf(lines: Lines) {
   const counts = termsOf(VERDICT_TERMS, lines, ({ scorers = [] }) => scorers.map(({ term }) => term));
   const beyond = sum(lines.map((line) => line.beyond ?? 0));
@@ -80,9 +80,9 @@ export function verdictsOf(lines: Lines) {
 }
 
 /**
- * Returns what the run has done, as a receipt has it: the counts of its rows, and what its captures show about the objectives.
+ * Returns the run's work in the form of a receipt: the counts of its rows, and its observations of the objectives.
  *
- * @param observe absent if there are no objectives
+ * @param observe absent without objectives
  */
 export function qualityOf(lines: Lines, rows: FoldedRows, observe?: Observe): Pick<Receipt, 'quality' | 'failures'> {
   const [quality, failures] = [foldRows(rows, { measures: observe?.measures ?? [], ofRun: true }), {}];
@@ -102,7 +102,7 @@ export function qualityOf(lines: Lines, rows: FoldedRows, observe?: Observe): Pi
 
 const isGiven = ({ term }: ScorerOutcome): boolean => term === 'newVerdicts' || term === 'alreadyThere';
 
-/** Whether a trace has a verdict, a new one or an older one. */
+/** Whether a trace has a verdict, new or older. */
 const isEvaluated = ({ outcome, scorers = [] }: LineOutcome): boolean =>
   (outcome === 'traced' || outcome === 'alreadyThere') && scorers.some(isGiven);
 

@@ -1,4 +1,4 @@
-/** What became of each line of a chunk. Every count of an attempt is a fold over this list. */
+/** The outcome of each line of a chunk. Every count of an attempt is a fold over this list. */
 
 import type { LinePlace } from '../../captures/types.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
@@ -14,20 +14,20 @@ import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 /** A chunk of more than one line has no more bytes than this. */
 const MAX_KEPT_BYTES = CHUNK_BOUNDS.maxBytes;
 
-/** A line whose bytes are kept until it is known whether it goes to quarantine, unless it is long. */
+/** A line whose bytes are kept until it is known whether it is quarantined, unless it is long. */
 interface KeptLine {
   /** The ordinal of its range in the chunk. */
   range: number;
   raw: { place: LinePlace; bytes?: Buffer | undefined };
 }
 
-/** What a scorer did for a line: a term of the second equation. */
+/** A scorer's outcome for a line: a term of the second equation. */
 export interface ScorerOutcome {
   scorer: string;
   term: keyof VerdictCounts;
-  /** Why it gave no verdict. Absent if the term says it. */
+  /** Reason for a missing verdict. Absent if the term explains it. */
   reason?: string | undefined;
-  /** That of a new verdict. */
+  /** Value of a new verdict. */
   value?: AssessmentValue | undefined;
 }
 
@@ -36,7 +36,7 @@ export interface LineVerdict extends Row<'verdicts'> {
   state: 'given' | 'failed' | 'held';
 }
 
-/** What a run has decided about a line that it evaluated. */
+/** A run's decisions about a line that it evaluated. */
 export type Evaluation = Pick<
   Row<'captures'>,
   'evaluated' | 'judgeable' | 'strata' | 'unmeasured' | 'notJudged' | 'reasons'
@@ -54,24 +54,24 @@ export interface LineOutcome {
   caller?: Pick<Row<'ids/people'>, 'userId' | 'sessionId'> | undefined;
   /** That of the trace's item; see `SentTraces.revisionOf`. */
   revision?: number;
-  /** Absent if the run has no scorers, or has not come to it. */
+  /** Absent if the run has no scorers, or has not evaluated the line yet. */
   evaluation?: Evaluation;
   /** `isPast`: it is no longer in force, or a person has edited it. */
   verdicts?: readonly (LineVerdict & { isPast?: boolean })[];
-  /** Of a line in quarantine. */
+  /** The entry of a quarantined line. */
   entry?: QuarantineEntry;
-  /** None if nothing is judged, or if the judge has failed. */
+  /** Absent if captures are not judged, or if the judge has failed. */
   scorers?: readonly ScorerOutcome[];
-  /** How many more scorers it is asked about than every capture is. */
+  /** Number of scorers of the line beyond those of every capture. */
   beyond?: number;
-  /** What the detectors read. Absent if another chunk of the run tells them. */
+  /** The facts for the detectors. Absent if another chunk of the run reports them. */
   counted?: CountedCapture;
 }
 
 /** The outcomes in the order in which they became known. */
 export class LineOutcomes {
   readonly lines: LineOutcome[] = [];
-  /** Ranges whose file can no longer be read. Their lines are lost, those of the others are not. */
+  /** Ranges whose file can no longer be read. Only their lines are lost. */
   readonly unread: UnreadRange[] = [];
   readonly #request: ChunkRequest;
   readonly #environment: LambdaEnvironment;

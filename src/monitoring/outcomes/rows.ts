@@ -1,4 +1,4 @@
-/** The rows of the ledger that an attempt at a chunk makes of its lines. */
+/** Creates the rows of the ledger for the lines of an attempt at a chunk. */
 
 import { capturePathOf, HOUR_MS } from '../../captures/files/capture-path.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
@@ -19,7 +19,7 @@ interface Placed {
 /** The key of the object names no variant. */
 const NO_VARIANT = '(none)';
 const DAY_MS = 24 * HOUR_MS;
-/** The times that a line may name, before and after that of its file. */
+/** How much earlier or later than its file's time the time of a line may be. */
 const [MOST_BEFORE_MS, MOST_AFTER_MS] = [400 * DAY_MS, DAY_MS];
 /** Attempts are counted anew after a kill, and are fewer than this. */
 const ATTEMPTS_A_KILL = 1_000;
@@ -32,7 +32,7 @@ export function fileMsOf({ key, objectTimeMs }: Placed['place']): number {
   return isTime(ms) ? ms : 0;
 }
 
-/** Returns the time that a line names, or else that of its file. */
+/** Returns the time in a line, or else the time of its file. */
 export const timeOfLine = ({ place, facts }: Placed): number => (isTime(facts?.time) ? facts.time : fileMsOf(place));
 
 /** Returns the hour of a line, which depends on the line and its file alone. */
@@ -72,7 +72,7 @@ export function rowsOf(
     }
     for (const { isPast, ...verdict } of verdicts) {
       const ofScorer = `${name}\n${verdict.scorer}`;
-      // One that others have replaced since is below theirs.
+      // A verdict that others have replaced since ranks below theirs.
       const ranks = precedenceOf(verdict.state, isDecoded, isPast ? 0 : revision, ofScorer);
       rows.verdicts.push({ ...event, ...verdict, traceId, precedence: ranks });
     }
@@ -85,7 +85,7 @@ export function rowsOf(
   return rows;
 }
 
-/** Returns the columns that all rows of a line have in common, and the name of what the run did with it. */
+/** Returns the columns that all rows of a line share, and the name of the run's work on the line. */
 function eventOf(request: ChunkRequest, line: LineOutcome) {
   const { run, chunk, attempt, options, progress } = request;
   const { bucket, key, versionId = '', start } = line.place;

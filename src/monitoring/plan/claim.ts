@@ -13,7 +13,10 @@ interface RunIdentity {
   arn: string;
 }
 
-/** Returns whether an execution is running; false for a name that Step Functions does not know, if its claim is not new. */
+/**
+ * Returns whether an execution is running. Returns false for an execution unknown to Step Functions, unless its claim
+ * is new.
+ */
 export type IsRunning = (executionArn: string, claimedMs: number) => Promise<boolean>;
 
 /** A round is lost when another execution takes the claim in between; five in a row would be five such executions. */
@@ -32,7 +35,7 @@ export async function claimObject(
   isRunning: IsRunning,
 ): Promise<RunIdentity | undefined> {
   const { evaluate, reevaluate, sampleRate, budgetUsd, judge } = options;
-  // Without evaluation, the options of judging make no difference.
+  // Without evaluation, options about judging make no difference.
   const asked = evaluate ? JSON.stringify([reevaluate, sampleRate, budgetUsd ?? null, judge]) : 'traces only';
   const identity = [object.bucket, object.key, object.versionId ?? '', object.etag, asked].join('\n');
   const key = workKeys.claim(hash('sha256', identity));

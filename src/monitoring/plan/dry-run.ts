@@ -21,7 +21,7 @@ import { addEstimates } from '../counts.ts';
 import { FINISH_RESERVE_MS } from './part-bounds.ts';
 import type { PlannerDependencies } from './types.ts';
 
-/** Returns what estimates a part of a run from the captures of its chunks. */
+/** Returns an estimator for a part of a run, which reads the captures of its chunks. */
 export function dryRunOf({ storage, environment, remainingMs }: PlannerDependencies, options: RunOptions) {
   const scorers = activeScorers(environment, options.judge);
   const always = createAlwaysRule(environment.EVALUATION_ALWAYS, scorers.filter(isCodeScorer));
@@ -73,7 +73,7 @@ export async function estimateChunk(
       const { capture, traceId, raw } = line;
       const { variant } = capturePathOf(raw.place.key);
       const add = () => estimator.add(capture, traceId, { variant });
-      // A run records an error for a capture that provokes a fault, and pays nothing.
+      // If a capture provokes a fault, a run records an error and pays nothing.
       unlessFaulty(timeOf(capture), add, () => undefined);
     }
   } catch (error) {

@@ -29,8 +29,9 @@ export async function listedFiles(
 }
 
 /**
- * Returns a function that gives the object of a file; or the run that processes it with the same options, which is this one if the
- * file was found before. It throws PermanentError `NotACaptureFile`, `OutsideCaptureScope`, `CaptureMissing`.
+ * Returns a function that returns the object of a file, or the run that processes it with the same options. That may be
+ * this run, if the file was found before. The function throws PermanentError `NotACaptureFile`, `OutsideCaptureScope`,
+ * `CaptureMissing`.
  *
  * @param claims whether files are claimed; a dry run claims none
  * @param warnings receives warnings for a person
@@ -44,7 +45,7 @@ export function fileFinder(
 ) {
   const scope = captureScope(environment);
   const found = new Set<string>();
-  // By ARN: thousands of files may have the same owner.
+  // Cached by ARN, because thousands of files may have the same owner.
   const running = new Map<string, Promise<boolean>>();
   const isRunningOnce: IsRunning = (arn, claimedMs) => {
     const known = running.get(arn) ?? isRunning(arn, claimedMs);

@@ -1,4 +1,4 @@
-/** Parses the input of an execution, which has one of five shapes. */
+/** Parses the input of an execution, which has one of five forms. */
 
 import type * as z from 'zod';
 import { isObject } from '../../captures/json.ts';
@@ -42,7 +42,7 @@ export function parseInput(raw: unknown): ParsedInput {
       expected: ALLOWED,
     });
   if (!isObject(raw)) throw invalid('it is not an object');
-  // The one key that only this shape has selects it, so that the error is about the shape that was meant.
+  // Each form is selected by its unique key, so that the error concerns the intended form.
   const named = (['retry', 'files', 'replay'] as const).find((key) => key in raw);
   const kind: Kind = named ?? ('detail' in raw ? 'object' : 'backfill');
   const result = SCHEMAS[kind].safeParse(raw);
@@ -80,7 +80,7 @@ export function runOptions(input: ExecutionInput, defaults: { sampleRate: number
   };
 }
 
-/** Whether the captures of a run are new: the input asks for no range of time, no unfinished work and no new verdicts. */
+/** Whether the captures of a run are new: the input selects no time range, no unfinished work and no new verdicts. */
 export function isLive(raw: unknown, options: Pick<RunOptions, 'reevaluate'> | null): boolean {
   if (options === null || options.reevaluate) return false;
   const { kind } = parseInput(raw);

@@ -7,7 +7,10 @@ import type { UnnumberedChunk } from '../chunk/ranges.ts';
 const fullness = (lines: number, bytes: number): number =>
   Math.max(lines / CHUNK_BOUNDS.maxLines, bytes / CHUNK_BOUNDS.maxBytes);
 
-/** Fuller chunks that may go before an open one: far fewer than the files whose reports the summary keeps open. */
+/**
+ * Maximum number of fuller chunks that may precede an open chunk: far fewer than the files whose reports the summary
+ * keeps open.
+ */
 const MOST_BEFORE = 1_000;
 
 /** Ranges that are cut to the bounds of a chunk, each from one file. */
@@ -17,7 +20,7 @@ export class ChunkPacker {
   /** Chunks that went before the open one. */
   #before = 0;
 
-  /** @returns the chunk that is full now, if there is one */
+  /** @returns a chunk if it is full now */
   add(range: CaptureRange, experimentId: string): UnnumberedChunk | undefined {
     const bytes = range.end - range.start + 1;
     const open = this.#open;
@@ -32,7 +35,7 @@ export class ChunkPacker {
       return undefined;
     }
     const alone = { experimentId, lines: range.lines, ranges: [range] };
-    // The fuller of the two goes first, so that the ends of long files share a chunk.
+    // The fuller of the two is returned first, so that the ends of long files share a chunk.
     const isFuller = open !== undefined && fullness(range.lines, bytes) > fullness(open.lines, this.#bytes);
     if (isFuller && open.experimentId === experimentId && this.#before < MOST_BEFORE) {
       this.#before += 1;

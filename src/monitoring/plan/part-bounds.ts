@@ -1,14 +1,15 @@
-/** How much one part of a plan contains, and what it leaves out. */
+/** The size of one part of a plan, and its limits for files that are left out. */
 
 /** Time reserved to finish the upload of the manifest and to write the plan’s receipt. */
 export const FINISH_RESERVE_MS = 30_000;
 
-/** The most chunks of a part: at about 300 bytes for a chunk of one file, its manifest stays under 10 MB. */
+/** Maximum number of chunks in a part. At about 300 bytes for a chunk of one file, its manifest stays under 10 MB. */
 export const MAX_PART_CHUNKS = 30_000;
 
 /**
- * The chunks of a part run while the next one is planned. So the first part is planned for half a minute, for the work to begin, and
- * each further one for three times as long as the one before: reading lines takes a fraction of the time of judging or writing them.
+ * The chunks of a part run while the next part is planned. So the first part is planned for half a minute, to start the
+ * work early, and each further part three times as long as the previous part: reading lines takes a fraction of the
+ * time of judging or writing them.
  *
  * @returns milliseconds
  */
@@ -18,24 +19,24 @@ const partMs = (part: number): number => 30_000 * 3 ** part;
 const LEAST_PART_CHUNKS = 50;
 
 /**
- * Whether a part contains enough for the next one to be planned beside it. The last chunks of a part run while nothing else does, so
- * a part has as many as fill all functions that may run at once, unless planning these takes as long again.
+ * Whether a part contains enough chunks to plan the next part while they run. The last chunks of a part run alone, so a
+ * part has enough chunks to fill all functions that may run at once, unless planning these takes as long again.
  *
- * @param planned the chunks so far
- * @param ms the time that planning them took
- * @param functions that may run at once; 0: any number
+ * @param planned number of chunks so far
+ * @param ms time that planning them took
+ * @param functions number of functions that may run at once; 0: any number
  */
 export const isEnoughForPart = (part: number, planned: number, ms: number, functions: number): boolean => {
   if (planned < LEAST_PART_CHUNKS || ms < partMs(part)) return false;
   return functions === 0 || planned % functions === 0 || ms >= 2 * partMs(part);
 };
 
-/** The most bytes of a part’s manifest, if its chunks have many files. It is read as a whole. */
+/** Maximum size of a part’s manifest in bytes, if its chunks have many files. It is read completely. */
 export const MAX_PART_BYTES = 32_000_000;
 
 /**
- * The most bytes of a line of the manifest, about ten files. Step Functions passes on 256 KiB, but it also logs the line with each
- * event of the chunk: from 2 KB on, an object that is written once and read three times costs less.
+ * Maximum size of a line of the manifest in bytes, about ten files. Step Functions passes on 256 KiB, but it also logs
+ * the line with each event of the chunk: from 2 KB on, an object that is written once and read three times costs less.
  */
 export const MAX_LINE_BYTES = 4_000;
 

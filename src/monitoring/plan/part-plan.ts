@@ -42,7 +42,7 @@ export class PartPlan {
   readonly #failed: FailedFile[] = [];
   readonly #totals = { objects: 0, chunks: 0, lines: 0, bytes: 0 };
   readonly #startedAtMs: number;
-  /** Keeps the objects of this attempt apart from those of others at the same part. */
+  /** Separates the objects of this attempt from those of other attempts at the same part. */
   readonly #attempt = randomUUID();
   #unavailable = 0;
   #manifestBytes = 0;
@@ -125,7 +125,7 @@ export class PartPlan {
     return { ...numbered, ranges: [], rangesIn };
   }
 
-  /** Counts the lines, and estimates the cost of the judge. Writes nothing but the receipt of the plan. */
+  /** Counts the lines, and estimates the cost of the judge. Writes only the receipt of the plan. */
   async estimate(parsed: ParsedInput): Promise<PlanResult> {
     const dryRun = dryRunOf(this.#deps, this.#options);
     const cursor = await this.#packed(await this.#units(parsed, false), 'none', async (chunk) => {
@@ -164,7 +164,7 @@ export class PartPlan {
     for await (const unit of units) {
       // Only a further unit proves that there is a next part: a full part ends before the unit that did not fit.
       if (cursor !== null && this.#isFull()) return cursor;
-      // The next part has the whole time of a Lambda for it. The first unit of this part had that already.
+      // The next part has the whole time of a Lambda for this unit. The first unit of this part already had that time.
       if (unit.outOfTime && cursor !== null) return cursor;
       cursor = unit.cursor;
       if (unit.passedOver) continue;
@@ -187,7 +187,7 @@ export class PartPlan {
     this.#failed.push({ bucket, key, versionId, etag, error });
   }
 
-  /** @throws the failure, if a retry of the part may read the file, or if this is one of many */
+  /** @throws the failure, if a retry of the part may read the file, or if too many files have failed */
   #doWithout(failure: RetryableError): void {
     this.#unavailable += 1;
     const isLast = (this.#request.attempt ?? 0) >= LAST_RETRIES_FROM;
@@ -207,7 +207,7 @@ export class PartPlan {
     const leftMs = this.#deps.remainingMs();
     const isLong = chunks >= MAX_PART_CHUNKS || this.#manifestBytes >= MAX_PART_BYTES;
     if (isLong || leftMs < FINISH_RESERVE_MS) return true;
-    // Nothing runs beside a dry run.
+    // During a dry run, no chunks run.
     if (this.#options.dryRun) return false;
     const { MAX_FUNCTIONS } = this.#deps.environment;
     return isEnoughForPart(this.#request.part, chunks, this.#startedAtMs - leftMs, MAX_FUNCTIONS);
@@ -254,8 +254,8 @@ export class PartPlan {
   }
 
   /**
-   * Step Functions retries a function that it has lost the connection to, and that one may still be running. What they plan
-   * differs, since a part ends by the clock too. So the first attempt to end counts for all.
+   * Step Functions retries a function if it has lost the connection to it, and the function may still be running. Their
+   * plans differ, because a part also ends by time. So the first attempt to end counts for all.
    */
   async #agreed(receipt: PlanReceipt): Promise<PlanReceipt> {
     const { storage, environment } = this.#deps;

@@ -36,7 +36,7 @@ export async function planCaptures(request: PlanRequest, deps: PlannerDependenci
   const options = await optionsFor(parsed, deps, warnings);
   assertOptions(request, options);
   if (request.part > 0) await assertSameContract(request, deps);
-  // The names that the starter makes contain a time and a digest, and do not come again.
+  // The starter's names contain a time and a digest, so they are never reused.
   else if (!request.run.name.startsWith(EVENT_RUN_PREFIX)) await assertNameUnused(request, deps);
   const { environment } = deps;
   const asked = firstModel(environment);
@@ -47,7 +47,7 @@ export async function planCaptures(request: PlanRequest, deps: PlannerDependenci
   const check = isAsked ? await deps.checkJudgeModel() : undefined;
   const warning = isAsked ? uncachedWarning(environment, options) : undefined;
   for (const message of [check?.message, warning]) if (message !== undefined) warnings.push(message);
-  // A dry run does not ask the judge. It reports what a run would meet.
+  // A dry run does not ask the judge. It reports the failure that a run would have.
   const judgeError = isAsked && !options.dryRun ? judgeErrorOf(options, check, environment) : undefined;
   const notices = { warnings, ...(check && { judgeModelEnding: true as const }), ...(judgeError && { judgeError }) };
   const plan = new PartPlan(request, deps, options, notices);
@@ -118,7 +118,7 @@ async function optionsFor(parsed: ParsedInput, deps: PlannerDependencies, warnin
   };
 }
 
-/** The cursor is that of the version that planned the previous part. */
+/** Checks the version that planned the previous part, because the cursor comes from it. */
 async function assertSameContract({ run, part }: PlanRequest, { storage, environment }: PlannerDependencies) {
   const key = workKeys.plan(run.name, part - 1);
   const previous = await storage.getJson<PlanReceipt>(environment.WORK_BUCKET, key);

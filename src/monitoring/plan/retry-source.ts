@@ -1,4 +1,4 @@
-/** Finds what a retry runs again: chunks of an earlier run, by its receipts, or lines, by its quarantine. */
+/** Finds the work of a retry: chunks of an earlier run, from its receipts, or lines, from its quarantine. */
 import { isOfOneFile } from '../../captures/files/capture-objects.ts';
 import { readLines } from '../../captures/lines/read-lines.ts';
 import type { ObjectFacts, Storage, Work } from '../../core/aws/storage.ts';
@@ -14,8 +14,8 @@ import { type ChunkState, readChunks, readPlanReceipts } from '../receipts.ts';
 import { emptyUnit, failedUnit, type PlannedUnit, scanObject } from './units.ts';
 
 /**
- * Returns the options of the earlier run, which a retry keeps unless its input overrides them. Quarantined lines contain
- * them too: the lines outlive the plan of the run, and a direct invocation has no plan.
+ * Returns the options of the earlier run, which a retry keeps unless its input overrides them. Quarantined lines
+ * contain the options too: the lines outlive the plan of the run, and a direct invocation has no plan.
  *
  * @throws PermanentError `RunUnknown` when the work bucket contains nothing of that run
  */
@@ -147,7 +147,7 @@ async function* failedFiles(work: Work, run: string): AsyncGenerator<FailedFile>
   for await (const plan of readPlanReceipts(work, run)) yield* plan.failedFiles ?? [];
 }
 
-/** Quarantine objects that are read at the same time. They contain the bytes of their lines. */
+/** Number of quarantine objects that are read at the same time. They contain the bytes of their lines. */
 const QUARANTINE_READS = 4;
 
 /** Yields the quarantined lines of a run, each with the key of its quarantine object, in the order of the chunks. */
@@ -193,7 +193,7 @@ async function* quarantinedRanges(work: Work, run: string, done: number): AsyncG
   yield* closed();
 }
 
-/** A line ending has one or two bytes, so a line is adjacent to the range if it starts that far after its end. */
+/** A line ending has one or two bytes, so a line is adjacent to a range if it starts that far after the range's end. */
 const LONGEST_LINE_ENDING = 2;
 
 function isNext(open: CaptureRange, entry: QuarantineEntry): boolean {
@@ -220,15 +220,15 @@ function overwrittenRanges({ log }: ChunkState, ranges: readonly CaptureRange[])
 }
 
 /**
- * Returns the file as it is now, if the lines of the range are still in their place; `undefined` if they are gone. S3
- * has no append, so a file that grew is another object under the same key. Nobody has kept the earlier content: lines
- * that begin and end at the same bytes count as the same.
+ * Returns the current version of the file if it still contains the lines of the range in their place. Returns
+ * `undefined` if they are gone. S3 has no append, so a file that grew is another object under the same key. The earlier
+ * content is not kept: lines that begin and end at the same bytes count as the same.
  */
 async function grownFile(storage: Storage, range: CaptureRange): Promise<ObjectFacts | undefined> {
   const { bucket, key, start, end, lines } = range;
   const object = await storage.head(bucket, key);
   if (object === undefined || object.size <= end) return undefined;
-  // One byte more shows whether the last line ends there.
+  // One more byte shows whether the last line ends there.
   const source = { ...range, end: Math.min(end + 1, object.size - 1) };
   let found = 0;
   try {

@@ -7,11 +7,11 @@ import type { IsRunning } from './claim.ts';
 
 export interface PlannerDependencies extends FunctionContext {
   store: Pick<TraceStore, 'resolveExperiment'>;
-  /** Returns the version of the key of pseudonyms; `undefined` if nothing is masked. */
+  /** Returns the version of the pseudonyms' key. Returns `undefined` if nothing is masked. */
   pseudonymKey?(): Promise<string | undefined>;
   isRunning: IsRunning;
   /** The number of scorers in force. */
   scorers: number;
-  /** Returns what a person must know about the judge’s model, such as its end of life; `undefined` if there is nothing. */
+  /** Returns a finding about the judge’s model, such as its end of life. Returns `undefined` without a finding. */
   checkJudgeModel(): Promise<ModelCheck | undefined>;
 }

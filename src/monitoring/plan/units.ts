@@ -13,11 +13,11 @@ import type { UnnumberedChunk } from '../chunk/ranges.ts';
 export interface PlannedUnit {
   /** Planning continues after this. */
   cursor: string;
-  /** Ranges that are packed into chunks with those of other units. */
+  /** Ranges that are packed into chunks with ranges of other units. */
   ranges: CaptureRange[];
-  /** Of the ranges; empty: that of the stack. */
+  /** Experiment of the ranges. Empty: the experiment of the stack. */
   experimentId: string;
-  /** A chunk of an earlier run, which stays one, since the answers of the judge are kept by it. */
+  /** A chunk of an earlier run. It stays one chunk, because the judge's answers are stored by chunk. */
   chunk?: UnnumberedChunk;
   /** The time ran out before the unit was read to its end; `ranges` is empty. */
   outOfTime: boolean;
@@ -104,7 +104,7 @@ export async function scanObject(
   }
 }
 
-/** @throws an error that is not the file’s fault. S3 throttles whole prefixes, so planning waits for it as chunks do */
+/** @throws an error that is not the file’s fault. S3 throttles whole prefixes, so planning waits for S3 as chunks do */
 export function failedUnit({ bucket, key, versionId, etag }: Omit<FailedFile, 'error'>, error: unknown): PlannedUnit {
   const isUnavailable = error instanceof RetryableError && error.name === 'StorageUnavailable';
   const unavailable = isUnavailable ? error : undefined;

@@ -1,7 +1,7 @@
 /**
- * Writes the lines of a chunk to MLflow: absent traces with their assessments, and the assessments of traces that exist. Of the chunks
- * with the same line, of one run or of several, one writes at a time: MLflow has no way to write only what is absent, and a chunk must know
- * what it has written itself.
+ * Writes the lines of a chunk to MLflow: absent traces with their assessments, and the assessments of existing traces.
+ * If several chunks, of one run or several, have the same line, only one writes at a time: MLflow cannot write only
+ * absent traces, and a chunk must know what it has written itself.
  */
 import type { TraceRecord } from '../../captures/trace/types.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
@@ -23,31 +23,37 @@ import { SentTraces } from './sent-traces.ts';
 
 /** A function that has no more than this time does not begin to write, since it would be killed while it writes. */
 const WRITE_RESERVE_MS = 30_000;
-/** Traces whose assessments are written at the same time. The client has its own limit for the requests. */
+/** Number of traces whose assessments are written at the same time. The client has its own limit for the requests. */
 const RECORDED_AT_ONCE = 8;
 const SAVED_AT_ONCE = 32;
 
-/** A line with what is to be written for it. */
+/** A line, with the trace and assessments to write for it. */
 export interface WriteItem {
   traceId: string;
   /** The trace as it was read first. */
   stored?: StoredTrace | undefined;
-  /** Written if it is absent, or if its spans are incomplete. Without it, an absent trace counts as deleted by a person. */
+  /**
+   * The trace, which is written if it is absent or if its spans are incomplete. If not set, an absent trace counts as
+   * deleted by a person.
+   */
   trace?: TraceRecord | undefined;
   assessments: readonly NewAssessment[];
 }
 
 export type WriteOutcome = WrittenTrace | { trace: 'refused'; reason: NamedError };
 
-/** What MLflow has now. */
+/** The current state of a trace in MLflow. */
 export interface WrittenTrace {
   /** `traced`: written by this chunk of the run, in this attempt or an earlier one. `missing`: a person has deleted it. */
   trace: 'traced' | 'alreadyThere' | 'missing';
   /** The trace as it was before, if it existed. */
   stored?: StoredTrace | undefined;
-  /** Another chunk of this run has the same line, and counts what the run has written for it. */
+  /** Set if another chunk of this run has the same line, and counts the run's work on it. */
   isOfOtherChunk: boolean;
-  /** The assessments without those that a person has deleted, and with an error in place of each one that MLflow refused. */
+  /**
+   * The assessments without those that a person has deleted, and with an error in place of each assessment that MLflow
+   * refused.
+   */
   assessments: readonly NewAssessment[];
   /** The ids of those that were written now. */
   written: ReadonlySet<string>;
@@ -77,15 +83,15 @@ export class ChunkWriter {
     this.#sent = new SentTraces(deps.table, request, deps.requestId);
   }
 
-  /** Returns the traces that exist, by id, and knows what was sent for them before. */
+  /** Returns the existing traces by id, and reads what was sent for them before. */
   async existing(traceIds: readonly string[]): Promise<Map<string, StoredTrace>> {
     await this.#sent.read(traceIds);
     return this.#read(traceIds);
   }
 
   /**
-   * Returns those of the traces whose spans may be incomplete, since an attempt that was killed may have written them. What an attempt
-   * has saved as sent has its spans.
+   * Returns the traces whose spans may be incomplete, because a killed attempt may have written them. A trace that an
+   * attempt has saved as sent has its spans.
    */
   async incomplete(existing: readonly StoredTrace[]): Promise<Set<string>> {
     const mayBe = this.#mends ? existing : existing.filter(({ lacksSpans }) => lacksSpans);
@@ -103,18 +109,19 @@ export class ChunkWriter {
   }
 
   /**
-   * Writes what is absent.
+   * Writes absent traces and assessments.
    *
-   * @param settle is called with the outcome and the revision of each item, in no order; after a failure, of those that MLflow has taken
-   * @throws RetryableError `LockTaken` if another chunk writes one of the traces until this function ends; `LockLost` if this function was
-   *   suspended while it wrote; the errors of MLflow's client
+   * @param settle is called with the outcome and the revision of each item, in no order. After a failure, it is called
+   *   for the items that MLflow has accepted
+   * @throws RetryableError `LockTaken` if another chunk writes one of the traces until this function ends; `LockLost`
+   *   if this function was suspended while it wrote; the errors of MLflow's client
    */
   async write<Item extends WriteItem>(
     items: readonly Item[],
     settle: (item: Item, outcome: WriteOutcome, revision: number) => void = () => undefined,
   ): Promise<void> {
     const tell = (item: Item, outcome: WriteOutcome) => settle(item, outcome, this.#sent.revisionOf(item.traceId));
-    // What this run has written already may be of another chunk, which writes it at the moment.
+    // If this run has already written it, another chunk may be writing it at the moment.
     const isOpen = ({ trace, assessments, stored }: Item): boolean =>
       trace !== undefined || assessments.length > 0 || (stored !== undefined && this.#hasWritten(stored));
     const open = items.filter(isOpen);
@@ -123,7 +130,7 @@ export class ChunkWriter {
       const got = open.filter(({ traceId }) => claimed.has(traceId));
       const found = await this.#read(idsOf(got));
       const written = this.#write(got, found, assertHeld).catch(async (error: unknown) => {
-        // What cannot be read back now, the next run over the line finds.
+        // If an item cannot be read back now, the next run over its line finds it.
         for (const [item, outcome] of await this.#taken(got, found).catch(() => [])) tell(item, outcome);
         throw error;
       });
@@ -132,7 +139,7 @@ export class ChunkWriter {
     await this.#sent.claimed(idsOf(open), write, Date.now() + this.#deps.remainingMs() - WRITE_RESERVE_MS);
   }
 
-  /** Reads back and saves what MLflow has taken of items whose writing failed. */
+  /** Reads back and saves what MLflow has accepted of items whose writing failed. */
   async #taken<Item extends WriteItem>(
     items: readonly Item[],
     found: ReadonlyMap<string, StoredTrace>,
@@ -149,7 +156,7 @@ export class ChunkWriter {
       const outcome = { ...state, stored: isNew ? undefined : (before ?? stored), assessments, written };
       return [[{ ...item, assessments }, outcome]];
     });
-    // What may lack spans is not saved, so that it is mended, as after a kill.
+    // Traces that may lack spans are not saved, so that they are mended, as after a kill.
     const incomplete = this.#incompleteIn(items, found);
     const whole = taken.filter(([{ traceId }]) => !incomplete.has(traceId));
     await this.#save(whole, new Map());
@@ -171,7 +178,7 @@ export class ChunkWriter {
     refused.push(...(await this.#mend([...incomplete.values()], assertHeld)));
     const isRefused = new Map(refused.map(({ traceId, reason }) => [traceId, reason]));
     const isNew = (id: string): boolean => created.written.includes(id) && !created.bare.includes(id);
-    // Written without assessments, or by what does not know this lock, such as another stack.
+    // These were written without assessments, or by a writer outside this lock, such as another stack.
     const late = new Set([...created.bare, ...created.alreadyThere]);
     const again = await this.#read(idsOf(items).filter((traceId) => late.has(traceId)));
     const outcomes: [Item, WriteOutcome][] = [];
@@ -244,7 +251,7 @@ export class ChunkWriter {
     return { ...outcome, assessments: recorded.assessments, written: new Set(recorded.written) };
   }
 
-  /** Returns what a trace is without any writing. */
+  /** Returns the outcome of a trace that needs no writing. */
   #found(stored: StoredTrace | undefined): WrittenTrace {
     if (stored === undefined) return { ...NOTHING, trace: 'missing', isOfOtherChunk: false };
     const isOfRun = stored.info?.run === this.#request.run;
@@ -253,8 +260,9 @@ export class ChunkWriter {
   }
 
   /**
-   * Saves what MLflow has taken. A trace that was mended, and one that the run has written and no chunk has saved, may be of an attempt that
-   * was killed before it saved the trace: what it has counts as sent, and this chunk counts it.
+   * Saves what MLflow has accepted. A trace that was mended, or that the run has written but no chunk has saved, may
+   * come from an attempt that was killed before it saved the trace. Its contents then count as sent, and this chunk
+   * counts them.
    */
   async #save(outcomes: readonly [WriteItem, WriteOutcome][], mended: ReadonlyMap<string, TraceRecord>): Promise<void> {
     await forEachConcurrently(SAVED_AT_ONCE, outcomes, async ([{ traceId }, outcome]) => {
@@ -269,23 +277,23 @@ export class ChunkWriter {
   }
 }
 
-/** Whether MLflow has an assessment, and not an error in its place. */
+/** Whether MLflow has an assessment, and no error in its place. */
 const isStored = ({ assessmentId, error }: NewAssessment, trace: StoredTrace | undefined): boolean =>
   trace?.assessments.some(
     (stored) => stored.assessmentId === assessmentId && (stored.errorCode === undefined) === (error === undefined),
   ) ?? false;
 
 interface Recorded extends Omit<WriteAssessmentsResult, 'alreadyThere'> {
-  /** The assessments as they are in MLflow now, unless the trace is missing. */
+  /** The current assessments in MLflow, unless the trace is missing. */
   assessments: readonly NewAssessment[];
 }
 
-/** Returns an error assessment in place of one that MLflow refuses. */
+/** Returns an error assessment in place of an assessment that MLflow refuses. */
 function refusedAssessment({ value: _, rationale: __, ...rest }: NewAssessment, fault: string): NewAssessment {
   return { ...rest, error: { code: 'AssessmentRefused', message: fault } };
 }
 
-/** Writes the assessments of a trace that exists, with an error in place of each one that MLflow refuses. */
+/** Writes the assessments of an existing trace, with an error in place of each assessment that MLflow refuses. */
 async function recordAssessments(
   store: Pick<TraceStore, 'writeAssessments'>,
   stored: StoredTrace,
@@ -304,7 +312,7 @@ async function recordAssessments(
       return { assessments: refused, ...(await store.writeAssessments(stored, refused, { assertHeld })) };
     }
   }
-  // MLflow refused at least one of them. Written one by one, only that one is affected.
+  // MLflow refused at least one assessment. Written one by one, only that one is affected.
   const total = { assessments: [] as NewAssessment[], written: [] as string[] };
   for (const assessment of assessments) {
     const one = await recordAssessments(store, stored, [assessment], assertHeld);

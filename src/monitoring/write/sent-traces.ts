@@ -1,7 +1,7 @@
 /**
- * What this stack has sent to MLflow for a trace: an item per trace in the table of limits, without content. A trace or a verdict
- * that was sent and is absent was deleted by a person, and is not sent again. The same item is the claim of the trace: of the chunks of all
- * runs that have its line, in whichever file, one writes at a time.
+ * Records what this stack has sent to MLflow for a trace: an item per trace in the table of limits, without content. A
+ * trace or a verdict that was sent and is absent was deleted by a person, and is not sent again. The same item is the
+ * claim of the trace: of the chunks of all runs with its line, in any file, only one writes at a time.
  */
 import { BatchGetItemCommand } from '@aws-sdk/client-dynamodb';
 import { budgetTable, EVENT_RUN_PREFIX } from '../../core/contract/names.ts';
@@ -13,13 +13,13 @@ import { asNumber, type Item, keyOf, type LimitsTable } from '../../limits/table
 import type { StoredTrace } from '../../mlflow/types.ts';
 import { isRepeated } from '../chunk/attempt.ts';
 
-/** For at most this time, an earlier attempt at the chunk was under way. */
+/** Maximum time since an earlier attempt at the chunk started. */
 const ATTEMPTS_MS = 3_600_000;
 
 interface Sent {
   /** The first run of the chain of retries that wrote last. */
   chain: string;
-  /** The chunk of each run that counts what the run has written; see `workKeys.chunkOfRun`. */
+  /** The chunk of each run that counts the run's work; see `workKeys.chunkOfRun`. */
   by: readonly string[];
   /** Epoch milliseconds. */
   atMs: number;
@@ -31,7 +31,10 @@ interface Sent {
 export const chainOf = ({ run, options }: Pick<ChunkRequest, 'run' | 'options'>): string =>
   options.continues?.[0] ?? run;
 
-/** Whether absent traces of a chunk are written, unless a person has deleted them. A re-evaluation is about captures that have traces. */
+/**
+ * Whether absent traces of a chunk are written, unless a person has deleted them. A re-evaluation only covers captures
+ * with traces.
+ */
 export const createsTraces = ({ chunk, options }: Pick<ChunkRequest, 'chunk' | 'options'>): boolean =>
   !chunk.traced && !options.reevaluate;
 
@@ -45,10 +48,10 @@ export class SentTraces {
   readonly #revisions = new Map<string, number>();
 
   /**
-   * A run that a person starts writes again what was deleted before it. A retry does not, and neither does a run of events, since
-   * an event may be delivered again after its run.
+   * A manual run restores traces that were deleted before it started. A retry does not, and neither does a run of
+   * events, because an event may be delivered again after its run.
    *
-   * @param owner of the claims, which no other attempt has
+   * @param owner of the claims; must be unique to this attempt
    */
   constructor(table: LimitsTable, request: ChunkRequest, owner: string) {
     this.#table = table;
@@ -59,20 +62,21 @@ export class SentTraces {
     this.#sinceMs = isAnew ? Date.now() - (isRepeated(request) ? ATTEMPTS_MS : 0) : 0;
   }
 
-  /** Reads what was sent for these traces until now. A chunk that writes them at the moment may change it. */
+  /** Reads what was sent for these traces until now. A chunk that is writing them may change it. */
   async read(traceIds: readonly string[]): Promise<void> {
     const items = await getAll(this.#table, traceIds.map(scopeOf));
     this.#note(items);
-    // What MLflow has is read after the first look. It may be older than what a later look finds.
+    // MLflow is read after the first look. Its content may be older than the result of a later look.
     for (const traceId of traceIds) {
       if (!this.#revisions.has(traceId)) this.#revisions.set(traceId, revisionIn(items.get(scopeOf(traceId))));
     }
   }
 
   /**
-   * Claims the traces, knows what was sent for them, and does the work with those that it got; then with the rest. See `Lock.during`.
+   * Claims the traces, reads what was sent for them, and does the work on the claimed traces first, then on the rest.
+   * See `Lock.during`.
    *
-   * @param work saves what it has sent by `save`
+   * @param work saves what it has sent with `save`
    */
   claimed(
     traceIds: readonly string[],
@@ -92,7 +96,7 @@ export class SentTraces {
 
   #note(items: ReadonlyMap<string, Item>): void {
     for (const [scope, { chain, by, at, ids, ttl }] of items) {
-      // An item that was claimed and never saved says nothing of what was sent.
+      // An item that was claimed and never saved does not show what was sent.
       if (chain?.S === undefined || by?.S === undefined || Number(ttl?.N) * 1000 < Date.now()) continue;
       const words = (text = ''): string[] => (text === '' ? [] : text.split(' '));
       const sent = { chain: chain.S, by: words(by.S), atMs: Number(at?.N), ids: words(ids?.S) };
@@ -101,8 +105,8 @@ export class SentTraces {
   }
 
   /**
-   * Returns how new what is known of a trace is: the revision of its item that this chunk has saved, or else found before it read the trace
-   * from MLflow; 0 without an item.
+   * Returns the revision of a trace's known state: the revision of its item that this chunk has saved, or else that it
+   * found before it read the trace from MLflow; 0 without an item.
    */
   revisionOf(traceId: string): number {
     return this.#revisions.get(traceId) ?? 0;
@@ -114,12 +118,15 @@ export class SentTraces {
     return sent !== undefined && (sent.chain === chainOf(this.#request) || sent.atMs >= this.#sinceMs);
   }
 
-  /** Returns whether a run of this chain has saved the trace. Of what another run saved, a killed attempt may have sent a part later. */
+  /**
+   * Returns whether a run of this chain has saved the trace. If another run saved it, a killed attempt may have sent a
+   * part later.
+   */
   isOfChain(traceId: string): boolean {
     return this.#sent.get(traceId)?.chain === chainOf(this.#request);
   }
 
-  /** Returns which chunk of this run counts what the run has written of a trace, if it has saved anything. */
+  /** Returns which chunk of this run counts the run's work on a trace. Returns `undefined` if no chunk has saved it. */
   countedBy(traceId: string): 'this' | 'another' | undefined {
     const ofRun = workKeys.chunksOfRun(this.#request.run);
     const by = this.#sent.get(traceId)?.by.find((chunk) => chunk.startsWith(ofRun));

@@ -12,7 +12,7 @@ import { type CaptureLine, decodeOptions } from '../chunk/decode-lines.ts';
 
 type TraceableLine = Pick<CaptureLine, 'raw' | 'capture' | 'replay'>;
 
-/** Returns the trace of a line, or why it has none. */
+/** Returns the trace of a line, or the reason why it has none. */
 export function traceLine(
   line: TraceableLine,
   request: ChunkRequest,
