@@ -53,10 +53,13 @@ const PERIODS_WITH_RETRIES = 6;
 const PERIODS_WITH_PAUSES = 12;
 /** Three dollars a day. A burst of files that the stack is made for has fewer in the mean of an hour, and so has a backfill. */
 const WAITING_CHUNKS = 100;
-/** One message for an overload that comes and goes with the hours of the day. */
+/** Sends one message for an overload that comes and goes with the hours of the day. */
 const HOURS_WAITING = 12;
 
-/** A day, the most for periods of less than an hour: one message for what each run finds, until a day after the last. */
+/**
+ * A day, the maximum for periods of less than an hour: one message for the findings of all runs, until a day after the
+ * last.
+ */
 const ONCE_A_DAY = { evaluationPeriods: 288, datapointsToAlarm: 1 };
 
 /** The longest window is 5 minutes, and a batch that failed once is tried again after 6 to 11. */
@@ -133,9 +136,9 @@ export class Alarms extends Construct {
   }
 
   /**
-   * Lets the alarms publish to the topic. SNS's default policy allows the whole account to publish, CloudWatch included.
-   * Enforcing TLS replaces it with a policy that only denies. Without this statement the alarm's email would be rejected,
-   * and only the alarm's history would show it.
+   * Lets the alarms publish to the topic. SNS's default policy allows the whole account to publish, CloudWatch
+   * included. Enforcing TLS replaces it with a policy that only denies. Without this statement the alarm's email would
+   * be rejected, and only the alarm's history would show it.
    */
   #letAlarmsPublish(): void {
     const { partition, region, account } = Stack.of(this);
@@ -188,8 +191,9 @@ export class Alarms extends Construct {
   }
 
   /**
-   * SageMaker stops capturing while the disk of the endpoint's instance is 75% full, and then there is nothing that could fail.
-   * Its own metric shows that the endpoint is used. The queue has a data point for each minute, also of 0, since Lambda polls it.
+   * Adds the alarm on missing captures. SageMaker stops capturing while the disk of the endpoint's instance is 75%
+   * full, and then no run can fail. SageMaker's own metric shows that the endpoint is used. The queue has a data point
+   * for each minute, even if it is 0, because Lambda polls it.
    */
   #aboutMissing(settings: Settings, events: IQueue): void {
     const { SAGEMAKER_ENDPOINT_NAME: EndpointName, ENDPOINT_VARIANTS } = settings;
@@ -219,7 +223,7 @@ export class Alarms extends Construct {
       metric: sumOf(
         [
           waiting(notEnded),
-          // The queue itself may be what is wrong: EventBridge and Lambda both write to it.
+          // The queue itself may be the fault: EventBridge and Lambda both write to it.
           lost('AWS/Events', 'InvocationsFailedToBeSentToDlq', { RuleName: replayStopRule }),
           lost('AWS/Lambda', 'DestinationDeliveryFailures', { FunctionName: replayStopper }),
         ],

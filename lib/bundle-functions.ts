@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { packagePath } from '../src/core/process/package-folder.ts';
 
-/** The sources. An installed package has none: see `functionCode`. */
+/** Folder of the sources. An installed package has no sources: see `functionCode`. */
 export const LAMBDA = packagePath('lambda');
 const HANDLER = 'handler.ts';
 
@@ -13,12 +13,12 @@ const HEAVY_PROCESS = packagePath('src', 'monitoring', 'chunk', 'heavy-process.t
 const READERS = ['plan-captures', 'log-traces', 'evaluate-traces'];
 
 /**
- * Writes every handler's bundle to `<outdir>/<its folder under lambda>/index.mjs`, and next to it what else it runs.
+ * Writes every handler's bundle to `<outdir>/<its folder under lambda>/index.mjs`, with further files that it runs.
  *
  * @returns the handlers' folders, and the files that went into the bundles, relative to the project
  */
 export function bundleFunctions(outdir: string): { folders: string[]; inputs: string[] } {
-  // Not imported: it is needed, and installed, only where the sources are.
+  // Loaded here, because it is needed, and installed, only where the sources are.
   const { buildSync } = createRequire(import.meta.url)('esbuild') as typeof import('esbuild');
   const handlers = readdirSync(LAMBDA, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith(HANDLER));
   const { metafile } = buildSync({
@@ -34,7 +34,7 @@ export function bundleFunctions(outdir: string): { folders: string[]; inputs: st
     format: 'esm',
     target: 'node24',
     minify: true,
-    // Letters of other scripts as they are: an escape of each has three times as many bytes.
+    // Keep letters of other scripts unescaped: escaping would triple their bytes.
     charset: 'utf8',
     keepNames: true,
     metafile: true,

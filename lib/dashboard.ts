@@ -42,7 +42,7 @@ const THIRD = FULL_WIDTH / 3;
 const HEIGHT = 6;
 
 interface MonitoringDashboardProps extends Pick<AlarmsProps, 'settings' | 'stateMachine' | 'events' | 'deadLetters'> {
-  /** By their label in the graphs. */
+  /** Functions by their label in the graphs. */
   functions: Readonly<Record<string, IFunction>>;
   /** The state machine of replays. */
   replay: IStateMachine;
@@ -178,7 +178,7 @@ const executions = (stateMachine: IStateMachine): IMetric[] => [
   stateMachine.metricFailed({ ...SUM, label: 'failed' }),
 ];
 
-/** The children of Maps: one per chunk or shard. Failed ones are not retried by the Map. */
+/** Graphs the children of Maps: one per chunk or shard. The Map does not retry failed children. */
 function children(title: string, stateMachine: IStateMachine, maps: readonly string[]): IWidget {
   const totals = { started: 'ExecutionsStarted', failed: 'ExecutionsFailed', throttled: 'ExecutionThrottled' } as const;
   const sums = Object.entries(totals).map(([label, name]) =>

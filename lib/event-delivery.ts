@@ -1,4 +1,4 @@
-/** The queues of events, and the delivery to them: retries, and dead letters of events whose target is unavailable. */
+/** The queues of events, and the delivery to them: retries, and dead letters for events whose target is unavailable. */
 import { Duration } from 'aws-cdk-lib';
 import type { IRuleRef, IRuleTarget } from 'aws-cdk-lib/aws-events';
 import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
@@ -26,7 +26,10 @@ export function eventQueue(scope: Construct, id: string, settings: Settings, mor
   });
 }
 
-/** Returns a queue as the target of a rule. The CDK's own would let every rule of every account send to a queue with a key. */
+/**
+ * Returns a queue as the target of a rule. The CDK's own target would let every rule of every account send to an
+ * encrypted queue.
+ */
 export const toQueue = (queue: Queue, deadLetters: Queue): IRuleTarget => ({
   bind: (rule) => {
     for (const [index, each] of [queue, deadLetters].entries()) allowRule(rule, each, `AllowRule${index}`);

@@ -19,9 +19,9 @@ const FILES_AT_ONCE = 5;
 const FORWARDERS_AT_ONCE = 2;
 /** The waits between are 1, 2, 4, … minutes, and then an hour: about a day. */
 const RECEIVES = 30;
-/** An answer has up to 16 MB, which JSON.parse makes several times as much of. */
+/** An answer has up to 16 MB, and several times as much after JSON.parse. */
 const MEMORY_MB = 1024;
-/** The function does not read the queue: if it does, it counts itself what is late. */
+/** If the function does not read the queue, events become this old. If it does, it counts late files itself. */
 const UNREAD_SECONDS = 7200;
 
 export class Forward extends ObjectEvents {

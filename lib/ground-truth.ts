@@ -1,6 +1,6 @@
 /**
- * True answers: the function that joins labels to predictions, its state machine, and the rule of new label files, if the settings
- * say where they are written.
+ * True answers: the function that joins labels to predictions, its state machine, and the rule for new label files, if
+ * the settings define their location.
  */
 import { Duration } from 'aws-cdk-lib';
 import { ComparisonOperator, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
@@ -42,7 +42,7 @@ const WINDOWS = 10;
 export class GroundTruth extends Construct {
   readonly stateMachine: StateMachine;
   readonly joiner: PipelineFunction;
-  /** Absent if the settings do not say where label files are written. */
+  /** Absent if the settings do not define the location of label files. */
   readonly files: { starter: PipelineFunction; rule: ObjectRule } | undefined;
 
   constructor(scope: Construct, id: string, props: StackContext) {
@@ -94,7 +94,7 @@ export class GroundTruth extends Construct {
     grantItems(role, budget, settings);
   }
 
-  /** Lets a function start a run for labels that wait, when there are new captures. */
+  /** Lets a function start a run for waiting labels when there are new captures. */
   startWhenCaptured({ role, function: summarizer }: PipelineFunction, { BATCH_WINDOW_SECONDS }: Settings): void {
     const { stateMachineArn } = this.stateMachine;
     allow(role, { actions: ['states:StartExecution'], resources: [stateMachineArn] });
@@ -102,7 +102,7 @@ export class GroundTruth extends Construct {
     summarizer.addEnvironment('TRUTH_WINDOW_SECONDS', String(WINDOWS * BATCH_WINDOW_SECONDS));
   }
 
-  /** Adds the alarms about labels, if the settings say where label files are written. */
+  /** Adds the alarms about labels, if the settings define the location of label files. */
   alarm(alarms: Alarms, { STACK_PREFIX: prefix, MISSING_LABELS_HOURS: hours }: Settings): void {
     if (this.files === undefined) return;
     alarms.add('GroundTruthFailed', { metric: this.stateMachine.metricFailed(SUM) });
@@ -124,10 +124,11 @@ export class GroundTruth extends Construct {
 }
 
 /**
- * The state machine of labels: one function, which is invoked until it has done all steps.
+ * The state machine of labels: one function, which is invoked until all steps are done.
  *
- * An execution may have 25,000 events. Each invocation takes seven, and an invocation does what its time allows: 3,500 of 15
- * minutes are five weeks, or at the shortest timeout two days. That is 4 million labels at the speed of a managed MLflow.
+ * An execution may have 25,000 events. Each invocation takes seven events, and works as long as its time allows: 3,500
+ * invocations of 15 minutes are five weeks, or at the shortest timeout two days. That is 4 million labels at the speed
+ * of a managed MLflow.
  */
 function truthStateMachine(
   scope: Construct,
@@ -141,7 +142,7 @@ function truthStateMachine(
       contract: CONTRACT,
       'input.$': '$$.Execution.Input',
       run: RUN,
-      // From here, so that the function does not contain the judge.
+      // Computed here, so that the function does not contain the judge.
       scorers: labelScorers(scorersFor({ guidelines: settings.JUDGE_GUIDELINES })),
       'state.$': '$.state',
     }),

@@ -1,4 +1,4 @@
-/** The construct for another CDK app: everything of the project's own stack, as a part of theirs. */
+/** The construct for another CDK app: the project's own stack as a part of that app. */
 import { Annotations, type Duration, Names, Stack, Token } from 'aws-cdk-lib';
 import type { Metric } from 'aws-cdk-lib/aws-cloudwatch';
 import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
@@ -15,9 +15,9 @@ import { type InferenceMonitorProps, settingsOfProps } from './monitor-props.ts'
 export type { InferenceMonitorProps };
 
 export class InferenceMonitor extends Construct {
-  /** Names of resources end with it, and the command line finds the monitor by it. Unique in the account. */
+  /** Suffix of the names of resources, by which the command line finds the monitor. Unique in the account. */
   readonly stackPrefix: string;
-  /** Starts a run over captures. Without an input of yours, the rule starts it for new ones. */
+  /** Starts a run over captures. The rule starts it for new captures without any input. */
   readonly stateMachine: StateMachine;
   /** Starts a replay of captured requests. */
   readonly replayStateMachine: StateMachine;

@@ -1,6 +1,7 @@
 /**
- * The stack's DynamoDB tables, whose items expire by themselves: the limits that all concurrent functions see, and the judge's
- * answers. The answers are content, and apart from the rest, so that only functions that judge can read them.
+ * The stack's DynamoDB tables, whose items expire by themselves: the limits shared by all concurrent functions, and the
+ * judge's answers. The answers are content, and in a table of their own, so that only functions that judge can read
+ * them.
  */
 import { type CfnResource, RemovalPolicy } from 'aws-cdk-lib';
 import { AttributeType, Billing, type ITableV2, TableEncryptionV2, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
@@ -20,7 +21,7 @@ export function itemTable(scope: Construct, id: string, { WORK_KMS_KEY_ARN: KMSM
     removalPolicy: RemovalPolicy.DESTROY,
   });
   if (KMSMasterKeyId === undefined) return table;
-  // The CDK's own way needs to know the region, which only the deployment may know.
+  // The CDK's own way requires the region, which only the deployment may know.
   const resource = table.node.defaultChild as CfnResource;
   resource.addPropertyOverride('SSESpecification', { SSEEnabled: true, SSEType: 'KMS' });
   resource.addPropertyOverride('Replicas.0.SSESpecification', { KMSMasterKeyId });
@@ -33,7 +34,7 @@ export function grantItems(role: Role, { tableArn }: ITableV2, { WORK_KMS_KEY_AR
   grantKey(role, key, 'dynamodb', 'table');
 }
 
-/** Grants what `grantItems` does, and reading what was sent to MLflow for many traces at once. */
+/** Grants the same as `grantItems`, and reading many items of sent traces at once. */
 export function grantSentTraces(role: Role, table: ITableV2, settings: Settings): void {
   grantItems(role, table, settings);
   allow(role, { actions: ['dynamodb:BatchGetItem'], resources: [table.tableArn] });

@@ -1,4 +1,7 @@
-/** The ledger in Athena: a Glue database with its tables and views, and a workgroup that limits what a query reads. */
+/**
+ * The ledger in Athena: a Glue database with its tables and views, and a workgroup that limits the bytes that a query
+ * reads.
+ */
 import { Stack } from 'aws-cdk-lib';
 import { CfnWorkGroup } from 'aws-cdk-lib/aws-athena';
 import { CfnDatabase, CfnTable } from 'aws-cdk-lib/aws-glue';
@@ -10,7 +13,7 @@ import { columnsOf, PARTITION, rowsTable, sqlViews, typedFor } from '../src/ledg
 import { TABLE_NAMES, type Table } from '../src/ledger/tables.ts';
 import GLUE from './glue-tables.json' with { type: 'json' };
 
-/** The most that a query may read, in bytes: half a dollar. */
+/** Maximum number of bytes that a query may read: half a dollar. */
 const QUERY_BYTES = 100e9;
 /** Athena's variable for a day. */
 const DAY = '$'.concat('{dt}');
@@ -44,7 +47,7 @@ export function ledgerSql(scope: Construct, prefix: string, { bucketName, encryp
 const tableOf = (bucket: string, table: Table) => ({
   ...GLUE.table,
   name: rowsTable(table),
-  // Athena derives the days from a pattern of the keys, so that nobody has to keep a catalog of them.
+  // Athena derives the days from a pattern of the keys, so no catalog of days must be maintained.
   parameters: { ...GLUE.parameters, 'storage.location.template': `s3://${bucket}/${ledgerKeys.day(table, DAY)}` },
   partitionKeys: typedFor('glue', PARTITION),
   storageDescriptor: {
@@ -54,7 +57,7 @@ const tableOf = (bucket: string, table: Table) => ({
   },
 });
 
-/** In the form in which Trino itself keeps a view in a catalog: HiveViewCodec of its Hive connector. */
+/** Uses the format in which Trino itself keeps a view in a catalog: HiveViewCodec of its Hive connector. */
 const viewsOf = (schema: string) =>
   Object.entries(sqlViews()).map(([name, { columns, text: originalSql }]) => {
     const view = { originalSql, catalog: 'awsdatacatalog', schema, columns: typedFor('trino', columns) };

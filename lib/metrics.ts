@@ -12,11 +12,14 @@ import {
   type ThrottleMetric,
 } from '../src/core/contract/metric-names.ts';
 
-/** Of most metrics of the alarms and the dashboard. */
+/** Period of most metrics of the alarms and the dashboard. */
 export const PERIOD = Duration.minutes(5);
 export const SUM = { period: PERIOD, statistic: Stats.SUM };
 
-/** A metric that runs or their functions publish, as a sum per period. @param dimensions further ones, of quality */
+/**
+ * Returns a metric that runs or their functions publish, as a sum per period. @param dimensions further dimensions, for
+ * metrics of quality
+ */
 export const runMetric = (
   stackPrefix: string,
   metricName: RunMetric | LabelMetric | ThrottleMetric | ForwardMetric | QualityMetric,
@@ -31,7 +34,9 @@ export const runMetric = (
     statistic: Stats.SUM,
   });
 
-/** How many chunks wait, on average of a period: each says for how long when it is sent away. */
+/**
+ * Returns the average number of waiting chunks in a period. Each chunk reports its waiting time when it is postponed.
+ */
 export const waitingChunks = (stackPrefix: string, period: Duration): MathExpression =>
   new MathExpression({
     expression: `seconds / ${period.toSeconds()}`,
@@ -64,8 +69,8 @@ export function childrenMetrics(
 }
 
 /**
- * The sum of metrics that have no data points while nothing happens. `m0 + m1` would have no point wherever one of them has
- * none.
+ * Returns the sum of metrics that have no data points while nothing happens. `m0 + m1` would have no point if either
+ * lacks one.
  *
  * @param label the label in graphs
  * @param id the beginning of the ids of the metrics, which must be unique in a graph

@@ -41,7 +41,9 @@ export const propName = (setting: string): string =>
   (RENAMED as Record<string, string>)[setting] ??
   setting.toLowerCase().replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
 
-/** Valid examples of the values that may be known at deployment only, such as the name of a bucket in the same app. */
+/**
+ * Returns valid examples of values that may be known only at deployment, such as the name of a bucket in the same app.
+ */
 function examples(region = 'us-east-1'): Partial<Record<string, string>> {
   const key = `arn:aws:kms:${region}:123456789012:key/example`;
   const secret = `arn:aws:secretsmanager:${region}:123456789012:secret:example-AbCdEf`;
@@ -59,7 +61,7 @@ function examples(region = 'us-east-1'): Partial<Record<string, string>> {
  * Reads props as settings.
  *
  * @param region of the stack; `undefined` if only the deployment knows it
- * @returns with notices for a person that do not prevent the deployment, one sentence each
+ * @returns the settings, and warnings that do not prevent the deployment, one sentence each
  * @throws PermanentError `InvalidProps` with a line for every prop that is wrong, missing or unknown
  */
 export function settingsOfProps(

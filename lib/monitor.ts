@@ -1,4 +1,4 @@
-/** Everything that watches one endpoint: what the project's own stack has, and the construct in another CDK app. */
+/** All resources that watch one endpoint: for the project's own stack, and for the construct in another CDK app. */
 import { CfnParameter } from 'aws-cdk-lib/aws-ssm';
 import { Construct } from 'constructs';
 import { OUTPUT_PARAMETERS, outputPath, type StackOutputs } from '../src/core/contract/names.ts';
@@ -17,9 +17,9 @@ import { functionEnvironment } from './settings/function-environment.ts';
 import { MonitoringStateMachine } from './state-machines/monitoring.ts';
 import { workBucketOf } from './work-bucket.ts';
 
-/** @param scope of nothing else */
+/** @param scope must be empty */
 export function monitor(scope: Construct, settings: Settings) {
-  // Without it the CDK ignores where the Maps' results are to be written. Another owner's app may not set it.
+  // Without it, the CDK ignores the location for the Maps' results. Another owner's app may not set it.
   scope.node.setContext('@aws-cdk/aws-stepfunctions:useDistributedMapResultWriterV2', true);
   const workBucket = workBucketOf(scope, 'WorkBucket', settings);
   const budget = itemTable(scope, 'Budget', settings);
@@ -100,7 +100,8 @@ function outputParameters(scope: Construct, prefix: string, outputs: StackOutput
       type: 'String',
       value: outputs[field as keyof StackOutputs],
     });
-    // One after the other: Parameter Store takes three writes a second in an account, of all its stacks.
+    // Create them one after the other: Parameter Store accepts three writes a second in an account, from all its
+    // stacks.
     if (previous) parameter.node.addDependency(previous);
     previous = parameter;
   }

@@ -22,10 +22,10 @@ export type MonitoringFunctions = Record<
 /** Two requests, each with the retries of the SDK. The queue hides its messages for six times as long. */
 export const STARTER_TIMEOUT_SECONDS = 60;
 
-/** What a function needs that starts runs. Lambda's 6 MB of events are about 25 as objects. */
+/** Limits of a function that starts runs. Lambda's 6 MB of events are about 25 MB as objects. */
 export const STARTER = { memoryMb: 512, timeoutSeconds: STARTER_TIMEOUT_SECONDS };
 
-/** Creates the functions in a scope, and grants them what they need. */
+/** Creates the functions in a scope, and grants them the required permissions. */
 export function monitoringFunctions(scope: Construct, props: StackContext): MonitoringFunctions {
   const { settings, workBucket, environment } = props;
   const make = (id: string, name: PipelineFunctionProps['name'], more: Partial<PipelineFunctionProps> = {}) =>
@@ -56,7 +56,7 @@ export function monitoringFunctions(scope: Construct, props: StackContext): Moni
   grantStatus(functions.summarizer, props);
   grantJudge(evaluator.role, settings, { cascade: true });
   for (const model of judgeModels(settings)) grantModelLookUp(planner.role, model);
-  // What calls have taught of the judge, for estimates.
+  // Findings of judge calls, for estimates.
   grantItems(planner.role, props.budget, settings);
   for (const { role } of [processor, evaluator]) grantSentTraces(role, props.budget, settings);
   const answers = itemTable(scope, 'Answers', settings);
@@ -68,7 +68,7 @@ export function monitoringFunctions(scope: Construct, props: StackContext): Moni
 /** Planning checks whether the run that owns a claim is still running. */
 function grantExecutionStatus({ role }: PipelineFunction, { STACK_PREFIX }: Settings): void {
   const { partition, region, account } = Stack.of(role);
-  // By name and not by reference, since the state machine itself refers to the planner.
+  // Use the name instead of a reference, because the state machine itself refers to the planner.
   const { stateMachine } = resourceNames(STACK_PREFIX);
   allow(role, {
     actions: ['states:DescribeExecution'],
@@ -77,7 +77,7 @@ function grantExecutionStatus({ role }: PipelineFunction, { STACK_PREFIX }: Sett
   });
 }
 
-/** What the page about the endpoint says of runs, alarms, its configuration, invocations and today's budget. */
+/** Grants reading the facts on the endpoint's page: runs, alarms, its configuration, invocations and today's budget. */
 function grantStatus(summarizer: PipelineFunction, { settings, budget }: StackContext): void {
   const { role } = summarizer;
   grantExecutionStatus(summarizer, settings);

@@ -23,7 +23,7 @@ type Names = ReturnType<typeof resourceNames>;
 /** The names of functions among the names of resources: those with a role. */
 type FunctionName = { [N in keyof Names]: `${N}Role` extends keyof Names ? N : never }[keyof Names];
 
-/** What constructs need that have functions of their own. */
+/** The context for constructs with functions of their own. */
 export interface StackContext {
   settings: Settings;
   workBucket: IBucket;
@@ -52,7 +52,7 @@ export interface PipelineFunctionProps {
   timeoutSeconds?: number;
   /** Size of `/tmp`. Default: Lambda's own 512. */
   diskMib?: number;
-  /** How often Lambda itself retries an asynchronous invocation. Default: Lambda's own two. */
+  /** Number of times that Lambda itself retries an asynchronous invocation. Default: Lambda's own two. */
   asyncRetries?: number;
 }
 
@@ -130,9 +130,11 @@ function functionCode(scope: Construct, folder: string): Code {
 }
 
 // --------------------------------------------------------------------------------------------------------- network
-// Connects functions to the subnets that the settings name. Nothing is looked up, so that synth needs no credentials.
+// Connects functions to the subnets in the settings. Nothing is looked up, so synth needs no credentials.
 
-/** What Lambda does with the function's role: https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html */
+/**
+ * Lambda's own actions with the function's role: https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html
+ */
 const NETWORK_INTERFACES = AWS_ACTIONS.networkInterfaces;
 
 /** @param resource the function in the template, which only this role runs */

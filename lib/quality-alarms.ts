@@ -1,7 +1,7 @@
 /**
- * An alarm for each objective, which SageMaker can watch while an endpoint is updated, and what SummarizeRun needs to write
- * about it. Alarms of scorers send nothing: SummarizeRun's message says more, and one message per cause is enough. It writes
- * nothing about true answers, so their alarms do.
+ * An alarm for each objective, which SageMaker can watch while an endpoint is updated, and the settings that
+ * SummarizeRun needs for messages. Alarms of scorers send no message, because SummarizeRun's message is more detailed
+ * and one message per cause is enough. SummarizeRun sends none about true answers, so their alarms do.
  */
 import { Duration } from 'aws-cdk-lib';
 import { Alarm, ComparisonOperator, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
@@ -18,7 +18,7 @@ import type { PipelineFunction } from './pipeline-function.ts';
 
 /** The shortest for which CloudWatch asks no extra price. SageMaker sees the alarm a minute after the run. */
 const PERIOD = Duration.minutes(1);
-/** While an objective is missed, each run says so. The alarm ends half an hour after the last that did. */
+/** While an objective is missed, each run publishes this. The alarm ends half an hour after the last such run. */
 const PERIODS = 30;
 
 export function qualityAlarms(

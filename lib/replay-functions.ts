@@ -12,17 +12,17 @@ import { PipelineFunction, type PipelineFunctionProps, type StackContext } from 
 import { replayEnvironment } from './settings/function-environment.ts';
 
 /**
- * One full vCPU. Lambda allocates CPU in proportion to memory, with one vCPU at 1,769 MB. A function with less is paused for
- * the rest of each time slice once it has used its share, and requests due in that time are sent late. A second vCPU would
- * be idle, since the sender's event loop is one thread. The process itself takes about 150 MB. That leaves 1.6 GB for
- * requests and replies in flight, for example 30 of 25 MB each with replies of the same size. The steps after sending
- * process a few at a time, with the same memory.
+ * One full vCPU. Lambda allocates CPU in proportion to memory, with one vCPU at 1,769 MB. A function with less is
+ * paused for the rest of each time slice once it has used its share, and requests due in that time are sent late. A
+ * second vCPU would be idle, because the sender's event loop is one thread. The process itself takes about 150 MB. That
+ * leaves 1.6 GB for requests and replies in flight, for example 30 of 25 MB each with replies of the same size. The
+ * later steps process a few at a time, with the same memory.
  */
 export const ONE_VCPU_MB = 1769;
 
 export type ReplayFunctions = Record<'planner' | 'replayer' | 'summarizer' | 'publisher' | 'stopper', PipelineFunction>;
 
-/** Creates the functions in a scope, and grants them what they need. */
+/** Creates the functions in a scope, and grants them the required permissions. */
 export function replayFunctions(scope: Construct, props: StackContext): ReplayFunctions {
   const { settings, workBucket, environment } = props;
   const make = (id: string, name: PipelineFunctionProps['name'], more: Partial<PipelineFunctionProps> = {}) =>

@@ -56,11 +56,12 @@ export function cloudReplay(scope: Construct, context: StackContext, monitoring:
 }
 
 /**
- * Ends a replay whose execution was stopped or has failed. Step Functions does not stop the Lambdas that are sending, and
- * no further state of the execution runs. So an EventBridge rule calls one function, the stopper, which calls the summarizer and
- * the publisher.
+ * Ends a replay whose execution was stopped or has failed. Step Functions does not stop the Lambdas that are sending,
+ * and no further state of the execution runs. So an EventBridge rule calls one function, the stopper, which calls the
+ * summarizer and the publisher.
  *
- * @returns the queue of events that could not be delivered, and of events on which every attempt of the function failed
+ * @returns the queue of events that could not be delivered, and of events for which every attempt of the function
+ *   failed
  */
 function endStopped(
   scope: Construct,

@@ -1,4 +1,4 @@
-/** The bucket for the pipeline's own objects. It sends no events, so nothing in it can start the pipeline. */
+/** The bucket for the pipeline's own objects. It sends no events, so its objects cannot start the pipeline. */
 import { Duration, RemovalPolicy } from 'aws-cdk-lib';
 import { BlockPublicAccess, Bucket, BucketEncryption } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';
@@ -8,7 +8,7 @@ import type { Settings } from '../src/core/settings/schema.ts';
 import { workKey } from './access/allow.ts';
 import { acknowledge } from './acknowledge.ts';
 
-/** At 0 days nothing is written, and what was written before goes. */
+/** With 0 days no ids are written, and earlier ids are deleted. */
 const idDays = ({ GROUND_TRUTH: { days } }: Settings): number => Math.max(1, days);
 
 export function workBucketOf(parent: Construct, id: string, settings: Settings): Bucket {
@@ -28,7 +28,7 @@ export function workBucketOf(parent: Construct, id: string, settings: Settings):
     lifecycleRules: [
       { id: 'starts', prefix: 'starts/', expiration: Duration.days(KEPT_DAYS.runs) },
       { id: 'runs', prefix: 'runs/', expiration: Duration.days(KEPT_DAYS.runs) },
-      // As long as a run can be retried, since a retry reuses the judge's answers.
+      // Kept as long as a run can be retried, because a retry reuses the judge's answers.
       { id: 'answers', prefix: 'answers/', expiration: Duration.days(KEPT_DAYS.runs) },
       { id: 'replays', prefix: 'replays/', expiration: Duration.days(KEPT_DAYS.replays) },
       { id: 'replay-marks', prefix: markKeys.prefix, expiration: Duration.days(KEPT_DAYS.marks) },
@@ -43,15 +43,16 @@ export function workBucketOf(parent: Construct, id: string, settings: Settings):
       { id: 'reports', prefix: workKeys.reportsPrefix, expiration: Duration.days(KEPT_DAYS.runs) },
       { id: 'label-runs', prefix: truthKeys.runsPrefix, expiration: Duration.days(KEPT_DAYS.runs) },
       { id: 'label-uploads', prefix: truthKeys.uploadsPrefix, expiration: Duration.days(KEPT_DAYS.runs) },
-      // Labeled predictions and what was said about them, to compare with the same season.
+      // Labeled predictions and their outcomes, for comparison with the same season.
       { id: 'label-files', prefix: truthKeys.filesPrefix, expiration: Duration.days(KEPT_DAYS.counts) },
       { id: 'labeled', prefix: truthKeys.labeledPrefix, expiration: Duration.days(KEPT_DAYS.counts) },
       { id: 'labels-to-note', prefix: truthKeys.toPublishPrefix, expiration: Duration.days(KEPT_DAYS.counts) },
       { id: 'label-reports', prefix: truthKeys.reportsPrefix, expiration: Duration.days(KEPT_DAYS.counts) },
-      // Runs remove what has waited for longer than GROUND_TRUTH allows, and count it. Without captures there are none.
+      // Runs remove labels that have waited for longer than GROUND_TRUTH allows, and count them. Without captures, no
+      // runs do.
       { id: 'labels-waiting', prefix: truthKeys.waitingPrefix, expiration: Duration.days(KEPT_DAYS.counts) },
       { id: 'quarantine', prefix: 'quarantine/', expiration: Duration.days(KEPT_DAYS.quarantine) },
-      // Also without ARTHUR_HOST: an earlier deployment may have had it, and receipts may quote captures.
+      // Needed even without ARTHUR_HOST: an earlier deployment may have had it, and receipts may quote captures.
       { id: 'forwards', prefix: workKeys.forwardsPrefix, expiration: Duration.days(KEPT_DAYS.forwards) },
       { id: 'unfinished-uploads', abortIncompleteMultipartUploadAfter: Duration.days(1) },
     ],

@@ -20,8 +20,9 @@ interface Permission {
 export const inAccount = (account: string) => ({ StringEquals: { 'aws:ResourceAccount': account } });
 
 /**
- * Escapes a text for use in the resource of a policy, where `*` and `?` are wildcards and `${` begins a variable. IAM has
- * the variables `${*}`, `${?}` and `${$}` for the characters themselves. What only the deployment knows must have none of them.
+ * Escapes a text for use in the resource of a policy, where `*` and `?` are wildcards and `${` begins a variable. IAM
+ * has the variables `${*}`, `${?}` and `${$}` for the characters themselves. Values that only the deployment knows must
+ * not contain them.
  */
 export const escapeIamPattern = (text: string): string =>
   Token.isUnresolved(text) ? text : text.replace(/[*?$]/g, '$${$&}');
@@ -54,19 +55,20 @@ function asText(value: unknown): string {
 const DECRYPT = 'kms:Decrypt';
 const NEW_DATA_KEY = 'kms:GenerateDataKey';
 
-/** What a request to each service needs of the key. The services' own documents name these actions. */
+/** The actions on the key that a request to each service needs. The services' own documentation names them. */
 export const KEY_USE = {
   read: [DECRYPT],
   write: [NEW_DATA_KEY],
-  // Also for an upload, whose parts are decrypted when it is completed, and for a message, since SQS reuses data keys.
+  // Needed for an upload too, whose parts are decrypted when it is completed, and for a message, because SQS reuses
+  // data keys.
   both: [DECRYPT, NEW_DATA_KEY],
   // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html
   table: [DECRYPT, 'kms:DescribeKey', 'kms:Encrypt', NEW_DATA_KEY, 'kms:ReEncryptFrom', 'kms:ReEncryptTo'],
 };
 
 /**
- * @param keyArn `undefined`: nothing of the person's encrypts it, so there is nothing to grant
- * @param context what KMS must be told, by condition key: it narrows a key with a wildcard
+ * @param keyArn `undefined` if no customer key is used, so that no grant is needed
+ * @param context encryption context that KMS must receive, by condition key; it restricts a key with a wildcard
  */
 export function grantKey(
   role: Role,
@@ -86,8 +88,8 @@ export function grantKey(
 }
 
 /**
- * Grants reading a secret, and whichever key encrypts it. Secrets Manager gives KMS the secret's ARN as encryption context
- * (https://docs.aws.amazon.com/secretsmanager/latest/userguide/security-encryption.html).
+ * Grants reading a secret, and using the key that encrypts it. Secrets Manager gives KMS the secret's ARN as encryption
+ * context (https://docs.aws.amazon.com/secretsmanager/latest/userguide/security-encryption.html).
  */
 export function grantSecret(role: Role, secretArn: string | undefined): void {
   if (secretArn === undefined) return;
@@ -112,7 +114,7 @@ export function grantPseudonymKey(role: Role, settings: Settings): void {
   });
 }
 
-/** The person's key for everything that the stack stores; `undefined`: the services' own keys. */
+/** Returns the customer's key for all data that the stack stores; `undefined` for the services' own keys. */
 export function workKey(scope: Construct, { WORK_KMS_KEY_ARN: arn }: Settings): IKey | undefined {
   if (arn === undefined) return undefined;
   const id = 'WorkKey';

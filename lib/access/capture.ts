@@ -1,4 +1,4 @@
-/** Permission to read captures and labels: the prefix of the bucket, and the KMS key if the bucket has one. */
+/** Permission to read captures and labels: the prefix of the bucket, and the bucket's KMS key, if any. */
 import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { Settings } from '../../src/core/settings/schema.ts';
@@ -15,15 +15,17 @@ export const grantCaptureRead = (role: Role, settings: Settings, prefix = settin
 
 interface ReadPlace {
   bucket: string;
-  /** Of the keys; empty for the whole bucket. */
+  /** Prefix of the keys; empty for the whole bucket. */
   prefix: string;
-  /** The ARN of the bucket's key, if it is one of the person's. */
+  /** The ARN of the bucket's key, if it is a customer key. */
   key: string | undefined;
-  /** Why the names of the objects are not known. */
+  /** Reason why the names of the objects are unknown. */
   why: string;
 }
 
-/** Grants reading a place in a bucket of the stack's account: a name alone may be that of anybody's bucket. */
+/**
+ * Grants reading a location in a bucket of the stack's account. The name alone may belong to a bucket of any account.
+ */
 export function grantObjectRead(role: Role, { bucket, prefix, key, why }: ReadPlace): void {
   const { partition, account } = Stack.of(role);
   const bucketArn = `arn:${partition}:s3:::${bucket}`;
@@ -31,8 +33,8 @@ export function grantObjectRead(role: Role, { bucket, prefix, key, why }: ReadPl
   const keys = `${escapeIamPattern(prefix)}*`;
   const actions = ['s3:GetObject', 's3:GetObjectVersion'];
   allow(role, { actions, resources: [`${bucketArn}/${keys}`], conditions: ofAccount, why });
-  // Without this permission S3 answers 403 for a missing file, which looks like another fault. The condition is met
-  // there too, since S3 uses the requested key as the prefix.
+  // Without this permission S3 answers 403 for a missing file, which looks like another fault. The condition is met in
+  // that case too, because S3 uses the requested key as the prefix.
   allow(role, {
     actions: ['s3:ListBucket'],
     resources: [bucketArn],

@@ -1,4 +1,4 @@
-/** Permission to call the judge's model: this model through this profile, and nothing else. */
+/** Permission to call only the judge's model through this profile. */
 import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { Settings } from '../../src/core/settings/schema.ts';
@@ -90,7 +90,7 @@ function profileOf(id: string): Partial<ProfileId> | undefined {
 const profileArnOf = ({ partition, region, account }: Stack, id: string): string =>
   id.startsWith('arn:') ? id : `arn:${partition}:bedrock:${region}:${account}:inference-profile/${id}`;
 
-/** One ARN that IAM checks when a model is used. */
+/** An ARN that IAM checks when a model is used. */
 interface ModelResource {
   arn: string;
   /** The inference profile through which it is called; `undefined` for the resource that the id names. */

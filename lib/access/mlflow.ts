@@ -22,7 +22,7 @@ export function grantMlflow(role: Role, settings: Settings): void {
   }
 }
 
-/** Grants writing the spans of traces and the files of runs to the bucket of MLflow's artifacts, if there is one. */
+/** Grants writing the spans of traces and the files of runs to the bucket of MLflow's artifacts, if it is set. */
 export function grantArtifacts(role: Role, settings: Settings): void {
   const place = s3Place(settings.MLFLOW_ARTIFACT_BUCKET);
   if (place.bucket === '') return;

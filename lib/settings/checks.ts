@@ -49,7 +49,7 @@ function wrongBy(
     read();
     return [];
   } catch (error) {
-    // Without the facts (got, expected, where) that the line on the setting repeats.
+    // Leave out the facts (got, expected, where) that the line about the setting repeats.
     const why = (error as Error).message.replace(/; (?:got|expected|where): .*$/s, '').replaceAll(/\s+/g, ' ');
     return [wrongValue(name, settingsSchema.shape[name], variables[name] ?? '', why)];
   }
@@ -193,7 +193,7 @@ const PLACE = 'GROUND_TRUTH_S3_PREFIX';
 /** CloudFormation names the work bucket after the stack and the resource, and shortens both. */
 const WORK_BUCKET = /^sagemakerinferencemonit.*-workbucket/;
 
-/** Places of label files that cannot be, and labels that nothing could be joined to. */
+/** Finds invalid locations of label files, and labels that could not be joined to any prediction. */
 export function wrongLabels(settings: CheckedSettings, faulty: ReadonlySet<string>): WrongSetting[] {
   const place = s3Place(settings.GROUND_TRUTH_S3_PREFIX);
   const used = [PLACE, 'GROUND_TRUTH', 'DATA_CAPTURE_S3_BUCKET', 'DATA_CAPTURE_S3_PREFIX', 'SAGEMAKER_ENDPOINT_NAME'];
@@ -203,7 +203,7 @@ export function wrongLabels(settings: CheckedSettings, faulty: ReadonlySet<strin
   const overlaps = (other: string): boolean => place.prefix.startsWith(other) || other.startsWith(place.prefix);
   const captures = settings.DATA_CAPTURE_S3_PREFIX ?? `${settings.SAGEMAKER_ENDPOINT_NAME}/`;
   const { ARTHUR_HOST, ARTHUR_S3_PREFIX } = settings;
-  // The prefix for Arthur may be wider, and labels would be sent to it.
+  // The prefix for Arthur may be wider, and would include labels.
   const other = [captures, ...(ARTHUR_HOST && ARTHUR_S3_PREFIX ? [ARTHUR_S3_PREFIX] : [])].find(overlaps);
   if (place.bucket === settings.DATA_CAPTURE_S3_BUCKET && other !== undefined) {
     const expected = `a place that neither is in s3://${place.bucket}/${other}, where the captures are, nor contains it`;
@@ -224,7 +224,7 @@ export function wrongLabels(settings: CheckedSettings, faulty: ReadonlySet<strin
 const MAX_ENVIRONMENT_BYTES = 4096;
 /** The longest names that AWS may generate for the work bucket and the budget's table. */
 const [BUCKET_NAME, TABLE_NAME] = ['b'.repeat(63), 't'.repeat(128)] as const;
-/** Other variables at their longest. No function has more of them than the one that summarizes runs. */
+/** Maximum lengths of other variables. The function that summarizes runs has the most variables. */
 const FURTHER = {
   POWERTOOLS_SERVICE_NAME: 'f'.repeat(64),
   NODE_OPTIONS: nodeOptions(10_240),
@@ -233,7 +233,7 @@ const FURTHER = {
   TRUTH_WINDOW_SECONDS: '3000',
 };
 
-/** The longest setting, if all of them together do not fit into the environment of a function. */
+/** Returns the longest setting, if all settings together do not fit into the environment of a function. */
 export function wrongInLength(settings: Settings): WrongSetting[] {
   // The functions of a replay have the most variables.
   const environment = { ...functionEnvironment(settings, BUCKET_NAME, TABLE_NAME), ...replayEnvironment(settings) };

@@ -7,7 +7,7 @@ import { functionSettings, replaySettings, type Settings } from '../../src/core/
 /** Lists that are JSON in `.env`. Other lists are names, separated by commas. */
 const JSON_LISTS = new Set<string>(['EVALUATION_ALWAYS', 'FEATURE_NAMES', 'QUALITY_OBJECTIVES']);
 
-/** Returns the value of a setting as it is in `.env`. */
+/** Returns the value of a setting in the format of `.env`. */
 export function asVariable(name: string, value: unknown): string {
   if (typeof value === 'string') return value;
   return Array.isArray(value) && !JSON_LISTS.has(name) ? value.join(',') : JSON.stringify(value);
@@ -47,9 +47,9 @@ const variables = (settings: Settings, names: readonly string[]): Record<string,
 const HEAP_SHARE = 0.65;
 
 /**
- * A young generation of 2 MB per semi-space instead of 16 keeps processes small, together with malloc's settings; with 1 MB,
- * garbage collection takes a twentieth more of the processor time. Lambda gives V8 nine tenths of a function's memory, unless
- * NODE_OPTIONS sets a size, whichever it is: then V8 falls back to half of the memory that it sees. So both sizes are set.
+ * A young generation of 2 MB per semi-space instead of 16 keeps processes small, together with malloc's settings. With
+ * 1 MB, garbage collection takes a twentieth more of the processor time. Lambda gives V8 nine tenths of a function's
+ * memory, unless NODE_OPTIONS sets any size: then V8 uses only half of the memory that it sees. So both sizes are set.
  */
 export const nodeOptions = (memoryMb: number): string =>
   `--max-semi-space-size=2 --max-old-space-size=${Math.floor(memoryMb * HEAP_SHARE)}`;
@@ -62,7 +62,7 @@ export const functionEnvironment = (
   ...variables(settings, Object.keys(functionSettings)),
   WORK_BUCKET: workBucket,
   BUDGET_TABLE: budgetTable,
-  // For doctor: the version of what is deployed.
+  // The deployed version, for doctor.
   CONTRACT: String(CONTRACT),
   ...SMALL_MALLOC,
 });

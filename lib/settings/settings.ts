@@ -15,17 +15,17 @@ import {
 import { describeWrong, readEach, type WrongSetting, withDefaultJudge } from '../../src/core/settings/variables.ts';
 import { doubtsAbout, wrongAlone, wrongInLength, wrongLabels, wrongObjectives, wrongTogether } from './checks.ts';
 
-/** Names of all settings, the required ones first. */
+/** Names of all settings, required settings first. */
 export const SETTING_NAMES = Object.keys(settingsSchema.shape);
 export const REQUIRED_SETTING_NAMES = Object.keys(requiredSettings);
 
 /**
  * Checks the settings.
  *
- * @returns them, or every setting that is wrong or missing
- * @param variables as in the environment, all strings; an empty one counts as not set. `CDK_DEFAULT_REGION` is the region of
- *   the stack, by which the default of the judge is chosen
- * @param deployed values that only the deployment knows, in place of the examples of them in `variables`
+ * @returns the settings, or every setting that is wrong or missing
+ * @param variables as in the environment, all strings; an empty value counts as not set. `CDK_DEFAULT_REGION` is the
+ *   region of the stack, which decides the default judge
+ * @param deployed values that only the deployment knows, in place of their examples in `variables`
  */
 export function examineSettings(
   variables: Readonly<Record<string, string | undefined>>,
@@ -84,7 +84,10 @@ const OF_THE_COMMAND_LINE: Readonly<Record<string, string>> = {
   JUDGE_API_KEY: 'JUDGE_SECRET_ARN',
 };
 
-/** The most edits (letters swapped, missing, added or replaced) in a misspelling, and at most a fifth of its letters. More would match unrelated names. */
+/**
+ * Maximum number of edits (letters swapped, missing, added or replaced) in a misspelling; also at most a fifth of its
+ * letters. A larger number would match unrelated names.
+ */
 const MAX_SLIPS = 2;
 const mistaken = (name: string, names: readonly string[]): string | undefined =>
   nearest(name, names, Math.min(MAX_SLIPS, name.length / 5));

@@ -19,7 +19,7 @@ import { invoke } from './states.ts';
 
 /**
  * @param answered the Map over all chunks after the jobs have ended
- * @param summarize what follows
+ * @param summarize the next state
  */
 export function batchStates(
   scope: Construct,

@@ -39,17 +39,17 @@ interface MonitoringStateMachineProps extends MonitoringFunctions {
   workBucket: IBucket;
 }
 
-/** Where the states of a chunk find what they process. */
+/** Paths at which the states of a chunk find their input. */
 interface ChunkPlace {
   isChild: boolean;
-  /** Of the names of the states, since a name is used once in a state machine. */
+  /** Suffix of the names of the states, because a name can be used only once in a state machine. */
   ending: string;
   run: string;
   chunk: string;
   options: string;
 }
 
-/** A child of a Map; its input is that of the Map's item selector. */
+/** For a child of a Map: its input comes from the Map's item selector. */
 const childOf = <Ending extends string>(ending: Ending) =>
   ({ isChild: true, ending, run: '$.run', chunk: '$.chunk', options: '$.options' }) as const;
 
@@ -110,8 +110,8 @@ export class MonitoringStateMachine extends Construct {
       Condition.booleanEquals('$.plan.options.dryRun', false),
     );
     const batch = this.#batch(summarize);
-    // The state machine ends in one place: errors of planning or the Map go to the summary, which fails the execution. What
-    // was prepared before is asked and traced first.
+    // The state machine has one end: errors of planning or the Map go to the summary, which fails the execution. Chunks
+    // that were already prepared are asked and traced first.
     const stopped = new Choice(this, 'PartsFailed', { comment: 'The plan of an earlier part has the options' })
       .when(Condition.and(Condition.isPresent('$.plan.options'), wantsBatch), batch)
       .otherwise(summarize);
@@ -123,7 +123,8 @@ export class MonitoringStateMachine extends Construct {
       .when(wantsBatch, batch)
       .otherwise(summarize);
     map.next(more);
-    // The only chunk of a run needs no Map. What it lacks if it fails is missing in the work bucket, and the summary finds it.
+    // The only chunk of a run needs no Map. If it fails, its results are missing in the work bucket, and the summary
+    // reports them.
     const alone = this.#chunk(ALONE, { traced: summarize, prepared: batch });
     const isAlone = Condition.isPresent(ALONE.chunk);
     const andPlan = this.#runAndPlan();
@@ -222,7 +223,7 @@ export class MonitoringStateMachine extends Construct {
       .otherwise(evaluate);
   }
 
-  /** The first states of each outcome of a chunk. @param done what follows */
+  /** Returns the first states of each outcome of a chunk. @param done the states that follow */
   #chunk(place: ChunkPlace, done: { traced: State; prepared: State }) {
     const log = invoke(this, `LogTraces${place.ending}`, {
       lambda: this.#props.processor,

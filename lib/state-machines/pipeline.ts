@@ -25,7 +25,7 @@ interface PipelineStateMachineProps {
   comment: string;
   workBucket: IBucket;
   functions: readonly PipelineFunction[];
-  /** Areas of the work bucket that its Maps read, and that they write results to. Without a Map there are none. */
+  /** Areas of the work bucket that its Maps read, and that they write results to. Empty without a Map. */
   manifests: readonly WorkArea[];
   mapResults: readonly WorkArea[];
   definition: IChainable;
@@ -57,7 +57,7 @@ export function pipelineStateMachine(scope: Construct, props: PipelineStateMachi
       level: LogLevel.ALL,
     },
   });
-  // The CDK's policy for the Map would be attached to nothing: the role already has its statements.
+  // The CDK's policy for the Map would not be attached to any role, because the role already has its statements.
   stateMachine.node.tryRemoveChild('DistributedMapPolicy');
   acknowledge(stateMachine, {
     'AwsSolutions-SF2':
@@ -70,7 +70,7 @@ export function pipelineStateMachine(scope: Construct, props: PipelineStateMachi
 function roleOf(scope: Construct, stateMachineName: string, props: PipelineStateMachineProps): Role {
   const role = new Role(scope, 'Role', {
     description: `Role of the state machine ${stateMachineName}`,
-    // Only for the state machines of this account: the service works for all.
+    // Restricts the role to state machines of this account, because the service works for all accounts.
     assumedBy: new ServicePrincipal('states.amazonaws.com', {
       conditions: { StringEquals: { 'aws:SourceAccount': Stack.of(scope).account } },
     }),

@@ -13,10 +13,12 @@ export const LAMBDA_ENDED_ERRORS = Object.keys(ERRORS.killed);
 // Full jitter waits between 0 and the figure, so the retries take half the sum on average.
 
 /**
- * Transient errors, and those of Lambda or of the connection to it: all that Step Functions' best practices name. After
- * ClientExecutionTimeoutException the function may still be running; a second invocation next to it is safe.
+ * Transient errors, and errors of Lambda or of the connection to it: all that Step Functions' best practices list.
+ * After ClientExecutionTimeoutException the function may still be running; a second invocation at the same time is
+ * safe.
  *
- * 2, 4, 8, 16, 32, 60 s: at most two minutes, in addition to the retries in the function, for MLflow or S3 to recover. */
+ * 2, 4, 8, 16, 32, 60 s: at most two minutes, in addition to the retries in the function, for MLflow or S3 to recover.
+ */
 const TRANSIENT_RETRY: RetryProps = {
   errors: [...Object.keys(ERRORS.transient), ...LAMBDA_ERRORS.service],
   interval: Duration.seconds(2),
@@ -35,9 +37,9 @@ const JUDGE_RETRY: RetryProps = {
 };
 
 /**
- * 2, 4, …, 256, then 992 × 300 s: at most 83 hours, 41 on average. A new account has a concurrency of 10 for all its functions, and
- * an invocation may run for 15 minutes: what arrives together waits for one another and must not fail, planning included. A retry
- * is three events of the 25,000 that an execution may have.
+ * 2, 4, …, 256, then 992 × 300 s: at most 83 hours, 41 on average. A new account has a concurrency of 10 for all its
+ * functions, and an invocation may run for 15 minutes. Invocations that arrive together, including planning, must wait
+ * for one another instead of failing. A retry is three events of the 25,000 that an execution may have.
  */
 const THROTTLED_RETRY: RetryProps = {
   ...TRANSIENT_RETRY,
@@ -57,7 +59,8 @@ const ENDED_RETRY: RetryProps = {
 
 /**
  * 1, 2, 4, then 11 × 5 s: at most a minute, half of it on average. A throttled invocation has not started, so it can be
- * retried. Besides that of a function that is not ready, no other error is, since a shard that may have started is never sent again.
+ * retried. The only other retried error is that of a function that is not ready, because a shard that may have started
+ * is never sent again.
  */
 const NOT_STARTED_RETRY: RetryProps = {
   errors: [LAMBDA_THROTTLED],
@@ -69,9 +72,9 @@ const NOT_STARTED_RETRY: RetryProps = {
 };
 
 /**
- * A function that was not called for weeks: its first call fails and only wakes it, which takes a minute or two, in a VPC
- * longer. The names are those of Lambda's API and, for the last, what callers outside a VPC were seen to get. Nothing has
- * started, so every task has this entry: 10, 15, 22, …, 384 s, 19 minutes in all.
+ * Error of a function that was not called for weeks: its first call fails and only wakes it, which takes a minute or
+ * two, in a VPC longer. The names come from Lambda's API, and the last one from errors observed by callers outside a
+ * VPC. Nothing has started, so every task has this entry: 10, 15, 22, …, 384 s, 19 minutes in all.
  */
 export const NOT_READY_RETRY: RetryProps = {
   errors: LAMBDA_ERRORS.notReady,

@@ -63,7 +63,7 @@ export const overManifest = (
 ): DistributedMap =>
   new DistributedMap(scope, id, {
     mapExecutionType: StateMachineType.STANDARD,
-    // In place of a generated id for each run, which would give the children of each run a new set of metrics.
+    // Replaces a generated id for each run, which would give the children of each run a new set of metrics.
     label: id,
     toleratedFailurePercentage: 100,
     itemReader: new S3JsonLItemReader({ bucket: workBucket, key: JsonPath.stringAt(manifestKey) }),
