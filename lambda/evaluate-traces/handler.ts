@@ -24,7 +24,7 @@ import { pairReader } from '../../src/monitoring/evaluate/reply-pair.ts';
 import { handleChunks } from '../../src/monitoring/invocation.ts';
 import { connectRedaction } from '../../src/redact/redaction.ts';
 
-/** Returns a function that makes something when it is first asked for. */
+/** Returns a function that creates a value on its first call. */
 const lazily = <T>(make: () => T): (() => T) => {
   let made: T | undefined;
   return () => {

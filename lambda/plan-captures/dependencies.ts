@@ -27,7 +27,7 @@ export function plannerDependencies(environment: LambdaEnvironment): Omit<Planne
   };
 }
 
-/** For so long, an execution that Step Functions does not know may be one that it does not know yet: it answers with delay. */
+/** Step Functions answers with delay. For this long, an execution that it does not know may be a new one. */
 const NEW_CLAIM_MS = 300_000;
 
 async function isRunning(client: SFNClient, executionArn: string, claimedMs: number): Promise<boolean> {

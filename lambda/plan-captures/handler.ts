@@ -12,7 +12,7 @@ const environment = readEnvironment();
 const dependencies = plannerDependencies(environment);
 
 const handle = async (request: PlanRequest, context: Context): Promise<PlanResult> => {
-  // What the runs until now have taught.
+  // Findings about the judge from earlier runs.
   const learned = connectLearned(environment);
   await Promise.all(judgeModels(environment).map((model) => learned.of(model).ready()));
   const taught = { ...environment, shared: { learned: learned.of } };

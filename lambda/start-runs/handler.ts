@@ -1,4 +1,4 @@
-/** StartRuns: the queued events of new capture files, or of new label files → one execution for all of them. */
+/** StartRuns: starts one execution for all queued events of new capture files, or of new label files. */
 import { SFNClient } from '@aws-sdk/client-sfn';
 import type { SQSBatchResponse } from 'aws-lambda';
 import { startOnce } from '../../src/core/aws/start-once.ts';

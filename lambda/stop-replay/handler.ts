@@ -1,4 +1,4 @@
-/** StopReplay: an execution was stopped or has failed → sending ends, and what was measured is summarized. */
+/** StopReplay: when an execution was stopped or has failed, ends the sending and has the measurements summarized. */
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import type { Context } from 'aws-lambda';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
@@ -34,7 +34,7 @@ export const handler = logged<EndedExecution, StopReplayResult>((event, context)
     workBucket: environment.WORK_BUCKET,
     summarize: (request) => call(replaySummarizer, request, context),
     publish: (request) => call(replayPublisher, request, context),
-    // It does not wait for the result, since there may be no time left.
+    // Do not wait for the result, because there may be no time left.
     endRun: (request) =>
       lambda.send(
         new InvokeCommand({

@@ -66,7 +66,7 @@ const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Conte
   } else {
     const changed = await watchRun(summary, quality);
     await startLabels(summary);
-    // Last, since a retry of what failed before would count everything twice.
+    // Publish last, because a retry after an earlier failure would count everything twice.
     publish(summary);
     if (context.getRemainingTimeInMillis() > PAGE_MS)
       await writePage(changed, { storage, sfn: stepFunctions, environment, functionArn: context.invokedFunctionArn });
