@@ -12,8 +12,8 @@ const LAST_PORT = 32_767;
 const MOST_TRIES = 200;
 
 /**
- * Finds a port on 127.0.0.1 that nothing listens on: `wanted` if given, else a random one that stays reserved until this
- * process ends. No other caller in any process gets the same port, although a server may take seconds to listen.
+ * Finds a free port on 127.0.0.1: `wanted` if given, else a random port that stays reserved until this process ends. No
+ * other caller in any process gets the same port, although a server may take seconds to listen.
  *
  * @throws Error with the port and the remedy if `wanted` is in use
  */

@@ -94,7 +94,7 @@ async function groupGone(pid: number): Promise<void> {
 }
 
 /**
- * Runs a command to its end. `signal` and the time limit stop it, with everything it started.
+ * Runs a command to its end. `signal` and the time limit stop it, with all processes that it started.
  *
  * @returns how it ended, such as `exit code 1`, and the end of its output
  * @throws the signal's reason once it is aborted
@@ -118,7 +118,7 @@ export async function runGuarded(
   return { end: late ?? end, tail: child.logTail(40) };
 }
 
-/** Whether a group has processes other than zombies, read from Linux's /proc. Without /proc the answer is no. */
+/** Whether a group has processes other than zombies, according to Linux's /proc. Returns false without /proc. */
 function isAnyAlive(group: number): boolean {
   if (!existsSync('/proc/self/stat')) return false;
   return readdirSync('/proc').some((id) => {
@@ -128,7 +128,7 @@ function isAnyAlive(group: number): boolean {
       const [state, , ofGroup] = readFileSync(`/proc/${id}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
       return state !== 'Z' && Number(ofGroup) === group;
     } catch {
-      // It ended in the meantime.
+      // The process ended in the meantime.
       return false;
     }
   });

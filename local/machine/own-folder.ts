@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { isRunning } from '../../src/core/process/is-running.ts';
 import { keptPath } from '../../src/core/process/package-folder.ts';
 
-/** A process may write for a moment after it was told to stop. */
+/** A process may write for a moment after it was stopped. */
 const REMOVAL = { recursive: true, force: true, maxRetries: 5, retryDelay: 100 };
 
 /**
- * Makes a folder named after this process, and removes the folders of killed processes.
+ * Creates a folder named after this process, and removes the folders of killed processes.
  *
  * @param parent default: `.local/` of the project
  */

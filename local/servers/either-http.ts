@@ -1,6 +1,6 @@
 /**
- * A server that takes HTTP/1.1 and HTTP/2 without TLS on one port: the AWS SDK speaks the latter to Bedrock's `http:` endpoints,
- * and everything else the former.
+ * A server that accepts HTTP/1.1 and HTTP/2 without TLS on one port: the AWS SDK uses HTTP/2 for Bedrock's `http:`
+ * endpoints, and all other clients use HTTP/1.1.
  */
 import http from 'node:http';
 import http2 from 'node:http2';

@@ -7,7 +7,7 @@ import { SFNClient } from '@aws-sdk/client-sfn';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 import type { AwsClients } from '../../bin/operate/aws-clients.ts';
 
-/** Where an emulated AWS listens, and the variables that its users set. */
+/** The address of an emulated AWS, and the variables that its users set. */
 interface EmulatedAws {
   url: string;
   region: string;
@@ -15,7 +15,10 @@ interface EmulatedAws {
   env: Readonly<Record<string, string | undefined>>;
 }
 
-/** Creates clients of the emulated AWS. Their configuration is complete, so they use nothing of the caller's shell or profile. */
+/**
+ * Creates clients of the emulated AWS. Their configuration is complete, so they do not use the caller's shell or
+ * profile.
+ */
 export function emulatedClients(aws: EmulatedAws): AwsClients {
   const config = {
     endpoint: aws.url,

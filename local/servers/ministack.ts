@@ -67,8 +67,8 @@ function projectNodeFolder(): string {
 export async function startMiniStack(options: MiniStackOptions = {}) {
   const python = await defaultPythonEnvironment(options.log, options.signal);
   const directory = makeOwnFolder('ministack');
-  // The Lambdas' code is unpacked here, outside the project, whose `node_modules` would otherwise hide what is missing from
-  // a bundle.
+  // Unpack the Lambdas' code outside the project, whose `node_modules` would otherwise hide modules missing from a
+  // bundle.
   const temporary = makeOwnFolder('ministack', realpathSync(tmpdir()));
   let server: GuardedProcess | undefined;
   /** Stops the emulator with its Lambdas and deletes their files. Safe to call again. */
@@ -120,7 +120,7 @@ export interface Tls {
   key: string;
 }
 
-/** Makes a certificate for this machine's loopback addresses. */
+/** Creates a certificate for this machine's loopback addresses. */
 export async function makeCertificate(python: PythonEnvironment, directory: string): Promise<Tls> {
   const tls = { certificate: join(directory, 'loopback.crt'), key: join(directory, 'loopback.key') };
   await promisify(execFile)(python.python, [

@@ -31,7 +31,7 @@ export type MlflowServer = Awaited<ReturnType<typeof startMlflowServer>>;
 /** A cold start on a busy two-core machine takes about 20 s, to import MLflow and create the database's tables. */
 const START_LIMIT_MS = 240_000;
 
-/** In the Python environment of an MLflow version, which alone knows its tables. */
+/** Stored in the Python environment of an MLflow version, because only this version knows its tables. */
 const EMPTY_DATABASE = 'mlflow-empty.db';
 
 /**
@@ -67,7 +67,7 @@ export async function startMlflowServer(options: MlflowServerOptions = {}) {
         ...serverEnvironment(process.env),
         MLFLOW_SERVER_ENABLE_JOB_EXECUTION: 'false',
         MLFLOW_DISABLE_TELEMETRY: 'true',
-        // Use the prices of its package. Without this it downloads newer ones.
+        // Use the prices in MLflow's package. Otherwise it downloads newer prices.
         MLFLOW_MODEL_CATALOG_URI: '',
         DO_NOT_TRACK: 'true',
         // uv does not compile Python files, so the first server compiles them for all others.

@@ -13,7 +13,7 @@ interface Health {
   limitMs: number;
   /** The certificate to trust, as PEM. `fetch` cannot trust one that was made after this process started. */
   ca?: string | undefined;
-  /** What the answer says, to tell the server from another program that answers any path on the same port. Default: anything. */
+  /** Text in the answer that distinguishes the server from another program on the same port. Default: any answer. */
   says?: string;
 }
 
@@ -51,7 +51,7 @@ function isHealthy({ url, ca, says }: Health): Promise<boolean> {
       );
     });
     request.on('timeout', () => request.destroy());
-    // Not listening yet.
+    // The server does not listen yet.
     request.on('error', () => resolve(false));
   });
 }

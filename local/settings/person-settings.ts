@@ -8,19 +8,20 @@ import { defaultJudgeModel } from '../../src/core/settings/variables.ts';
 import NAMES from './person-settings.json' with { type: 'json' };
 
 /**
- * Every setting has a class. `applied`: settings for decoding, masking and judging, which apply with any judge. `withRealJudge`: the
- * budget, the limits and the guardrail, which apply only to the real model. `ofOtherJudge`: address and key of a judge outside Bedrock; a
- * local run never calls, or pays, such a judge. `onAws`: what names or sizes resources on AWS. `protecting`: the same, but they protect
- * what an option sends from this machine or keeps on it.
+ * Every setting has a class. `applied`: settings for decoding, masking and judging, which apply with any judge.
+ * `withRealJudge`: the budget, the limits and the guardrail, which apply only to the real model. `ofOtherJudge`:
+ * address and key of a judge outside Bedrock; a local run never calls, or pays, such a judge. `onAws`: names and sizes
+ * of resources on AWS. `protecting`: like `onAws`, but they protect data that an option sends from this machine or
+ * keeps on it.
  */
 const { applied, withRealJudge, ofOtherJudge, protecting } = NAMES;
 
-/** The file in a folder of captures with what they need, in the form of `.env`. */
+/** The file in a folder of captures with the settings for them, in the format of `.env`. */
 const OF_CAPTURES = 'settings.env';
 
 /**
- * Reads settings from the folder of the captures, `.env` and the environment; the later has precedence. An empty value counts as
- * not set.
+ * Reads settings from the folder of the captures, `.env` and the environment; later sources have precedence. An empty
+ * value counts as not set.
  */
 export function givenSettings(captures: string): Record<string, string> {
   const dotenv = dotenvSettings(keptPath('.env'));
@@ -52,7 +53,7 @@ export const checkSettings = (settings: Readonly<Record<string, string>>): Setti
     DATA_CAPTURE_S3_BUCKET: 'local',
   });
 
-/** @throws Error if a setting protects what an option sends or keeps, and a local run cannot apply it */
+/** @throws Error if a setting protects data that an option sends or keeps, and a local run cannot apply it */
 export function checkProtection(
   given: Readonly<Record<string, string>>,
   options: { bedrock: boolean; keep?: string | undefined },
@@ -86,7 +87,7 @@ export function personSettings(
   }
   const names = [...applied, ...(judge.real ? withRealJudge : [])].filter((name) => given[name] !== undefined);
   const settings = Object.fromEntries(names.map((name) => [name, given[name] ?? '']));
-  // The stand-in costs nothing. The stack is in another region than the real model.
+  // The stand-in is free. The stack is in another region than the real model.
   if (judge.real === false) settings.EVALUATION_BUDGET_USD = '0';
   else settings.BEDROCK_MODEL_ID ??= defaultJudgeModel(judge.real.region) ?? '';
   if (model.startsWith('openai:/')) settings.JUDGE_BASE_URL = `${judge.url}/v1`;

@@ -37,7 +37,10 @@ export interface DeployTarget extends StepContext {
   functions?: string | undefined;
 }
 
-/** Bundles the functions once for all stacks, while the servers start. @returns the folder with the bundles; none in a package, which has them */
+/**
+ * Bundles the functions once for all stacks, while the servers start. @returns the folder with the bundles; `undefined`
+ * in a package, which already contains them
+ */
 export async function makeBundles(context: StepContext): Promise<string | undefined> {
   if (!isClone()) return undefined;
   const outdir = join(context.directory, 'functions');

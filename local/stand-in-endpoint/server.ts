@@ -79,7 +79,7 @@ export class StandInEndpoint {
     setTimeout(() => this.answer(request, response, sageMaker !== null), wait).unref();
   }
 
-  /** Milliseconds until a reply, or a piece of one, that is ready in `wait` ms may be sent. */
+  /** Returns the milliseconds until a reply, or a part of a reply, may be sent that is ready in `wait` ms. */
   protected dueIn(wait: number, _request?: InferenceRequest): number {
     return wait;
   }
@@ -99,7 +99,7 @@ export class StandInEndpoint {
     send(response, 200, reply.contentType, reply.body);
   }
 
-  /** Sends the events of a stream. @param end what follows the last one */
+  /** Sends the events of a stream. @param end called after the last event */
   protected stream(events: readonly string[], response: ServerResponse, sageMaker: boolean, end: () => void): void {
     const { words = 16, interTokenMs = 5 } = this.#options;
     response.writeHead(200, {

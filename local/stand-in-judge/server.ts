@@ -1,7 +1,7 @@
 /**
- * The stand-in judge: a server that speaks Bedrock's Converse, OpenAI's chat completions and SageMaker's
- * InvokeEndpoint, and gives rule-based verdicts. One port serves HTTP/2 without TLS, which the AWS SDK's Bedrock
- * client uses for an `http:` endpoint, and HTTP/1.1. The first bytes of a connection show which of them it is.
+ * The stand-in judge: a server that implements Bedrock's Converse, OpenAI's chat completions and SageMaker's
+ * InvokeEndpoint, and gives rule-based verdicts. One port serves HTTP/2 without TLS, which the AWS SDK's Bedrock client
+ * uses for an `http:` endpoint, and HTTP/1.1. The first bytes of a connection show which protocol it uses.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -21,7 +21,9 @@ import { type HttpAnswer, jsonAnswer, serviceError } from './http-answer.ts';
 export interface StandInOptions {
   /** Default: a free port. */
   port?: number;
-  /** A path in its address, by which the product knows a stand-in. Default: none, to be taken for the model. */
+  /**
+   * A path in its address by which the product recognizes a stand-in. Default: no path, so that it counts as the model.
+   */
   path?: typeof STAND_IN_PATH;
   /** Forward calls to the real Bedrock. */
   forward?: ForwardTarget;
@@ -55,10 +57,7 @@ function operationOf(path: string, body: { model?: string }): { operation: Opera
   return path.endsWith('/chat/completions') ? { operation: 'chat', modelId: body.model ?? '' } : undefined;
 }
 
-/**
- * One port serves HTTP/2 without TLS, which the AWS SDK's Bedrock client uses for an `http:` endpoint, and HTTP/1.1.
- * The first bytes of a connection show which of them it is.
- */
+/** The server of the stand-in judge, for both protocols. */
 export class StandInJudge {
   /** Batch inference jobs, which need `batch.useStorage`. */
   readonly batch: BatchJobs = new BatchJobs((_, body) => answerConverse(body as object, Date.now()).answer);
@@ -110,7 +109,7 @@ export class StandInJudge {
     writable.end(body);
   }
 
-  /** Answers what Bedrock knows of a model, a profile or a job. */
+  /** Returns Bedrock's answer about a model, a profile or a job. */
   protected describe(resource: string | undefined, id: string): HttpAnswer | undefined {
     if (resource === 'foundation-models') return foundationModel(nameIn(id));
     if (resource === 'foundation-model-availability') return modelAvailability(id);

@@ -20,7 +20,7 @@ export type EnvFile = ReturnType<typeof writeEnvFile>;
 const ENV_FILE = keptPath('.local', 'env');
 const OWNER = '# npm start, process ';
 
-/** A second local environment beside one that runs gets a file of its own. */
+/** Returns the file's name, or a separate name if another local environment is running with it. */
 function freeFile(file: string): string {
   const owner = existsSync(file) ? ownerOf(file) : undefined;
   return owner === undefined || owner === process.pid || !isRunning(owner) ? file : `${file}-${process.pid}`;
@@ -48,7 +48,7 @@ export function writeEnvFile(facts: LocalFacts, file = ENV_FILE) {
   };
 }
 
-/** Variables of a person's shell that have precedence, or that the SDK refuses beside an address. */
+/** Variables of the user's shell that would take precedence, or that the SDK refuses in combination with an address. */
 const UNSET = [
   'AWS_PROFILE AWS_SESSION_TOKEN AWS_USE_FIPS_ENDPOINT AWS_USE_DUALSTACK_ENDPOINT',
   // The addresses of single services.
@@ -68,7 +68,7 @@ function exportLines({ environment, deployed, settings, endpointUrl }: LocalFact
     AWS_SECRET_ACCESS_KEY,
     AWS_REGION,
     AWS_DEFAULT_REGION,
-    // The judge and the service with its models: calibrate, doctor and replay --judge use the same ones as the stack.
+    // The judge and the service with its models: calibrate, doctor and replay --judge use the same as the stack.
     AWS_ENDPOINT_URL_BEDROCK_RUNTIME: judge.url,
     AWS_ENDPOINT_URL_BEDROCK: judge.url,
     AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: endpointUrl,

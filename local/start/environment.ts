@@ -38,7 +38,7 @@ export interface EnvironmentOptions<Judge extends StandInJudge> extends Ports {
   enforcePolicies?: boolean;
   /** Additional variables of the emulator and its Lambdas. */
   awsEnv?: Record<string, string>;
-  /** Stops everything that runs or is starting. */
+  /** Stops all processes that run or are starting. */
   signal?: AbortSignal;
 }
 
@@ -189,22 +189,25 @@ export interface DeployedEndpoint extends EndpointCaptures {
   outputs: StackOutputs;
 }
 
-/** STACK_PREFIX of the first endpoint. Those of further endpoints are numbered. */
+/** STACK_PREFIX of the first endpoint. Prefixes of further endpoints are numbered. */
 const PREFIX = 'local';
 
 /** Concurrent chunks of a run. Each Lambda is a process of about 100 MB that keeps a core busy. */
 const CHUNK_CONCURRENCY = Math.max(4, availableParallelism());
 
 /**
- * With more files than this, they are put before the stack is deployed and one backfill processes them, since an
- * execution for a few files takes seconds each.
+ * With more files than this, they are uploaded before the stack is deployed and one backfill processes them, because
+ * each execution for a few files takes seconds.
  */
 const MOST_BY_RULE = 20;
 
-/** Whether one backfill processes an endpoint's files, instead of the bucket's rule, which starts an execution for a few at a time. */
+/**
+ * Whether one backfill processes an endpoint's files, instead of the bucket's rule, which starts an execution for a few
+ * files at a time.
+ */
 export const isBackfill = ({ files }: Pick<EndpointCaptures, 'files'>): boolean => files.length > MOST_BY_RULE;
 
-/** The endpoint that the stacks may replay to, as in the README. A stand-in answers for it. */
+/** The endpoint that the stacks may replay to, as in the README. A stand-in serves it. */
 const REPLAY_ENDPOINT = 'my-endpoint-v2';
 
 /** The prefix of the labels of an endpoint, which its stack watches. */

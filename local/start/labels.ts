@@ -1,6 +1,6 @@
 /**
- * The labels beside the captures that `npm start` processes: they come one file after the other, to where the stack
- * watches.
+ * The labels next to the captures that `npm start` processes. They are uploaded one file after the other to the
+ * location that the stack watches.
  */
 
 import { existsSync, statSync } from 'node:fs';
@@ -17,9 +17,9 @@ import { CAPTURE_BUCKET, type DeployedEndpoint, type LocalEnvironment, labelPref
 export type LabelsReport = Awaited<ReturnType<typeof processLabels>>;
 
 /**
- * Returns the label files in the folder `labels` of the captures, in the order in which they come: that of their names.
+ * Returns the label files in the folder `labels` of the captures, sorted by name, which is the order of their upload.
  *
- * @throws Error if the captures are of several endpoints
+ * @throws Error if the captures belong to several endpoints
  */
 export async function findLabels(captures: string, endpoints: readonly EndpointCaptures[]): Promise<string[]> {
   const folder = join(captures, LABELS_FOLDER);
@@ -32,7 +32,7 @@ export async function findLabels(captures: string, endpoints: readonly EndpointC
   );
 }
 
-/** Puts the files, follows their runs, and reads their reports. @throws what `processFiles` throws */
+/** Uploads the files, follows their runs, and reads their reports. @throws the errors of `processFiles` */
 export async function processLabels(
   { clients }: LocalEnvironment,
   { endpoint, outputs }: DeployedEndpoint,
@@ -57,7 +57,7 @@ export async function processLabels(
     for (const { arn } of ofFile) files.push(...(await readTruthReport(clients, workBucket, arn)).files);
   }
   const query = { by: 'variant', shadow: settings.SHADOW_VARIANTS } as const;
-  /** `figures`: absent if nothing was joined. */
+  /** `figures`: absent if no label was joined. */
   return {
     runs,
     files,

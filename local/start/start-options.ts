@@ -16,7 +16,7 @@ export function asShown(path: string): string {
 
 const MAX_PORT = 65_535;
 
-/** Parses the command line. @throws Error with the option, its value and what is allowed */
+/** Parses the command line. @throws Error with the option, its value and the allowed values */
 export function parseStartOptions(args: readonly string[]) {
   const { values, positionals } = parseArgs({
     args: [...args],

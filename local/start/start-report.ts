@@ -1,7 +1,4 @@
-/**
- * What `npm start` prints: before anything starts, what a run is about to do, and the report when the executions have
- * ended.
- */
+/** The output of `npm start`: the plan before anything starts, and the report when the executions have ended. */
 
 import { createReadStream } from 'node:fs';
 import { basename } from 'node:path';
@@ -57,7 +54,7 @@ export interface Report {
   envFile: string;
 }
 
-/** Returns 1 if a run failed, or if lines were captured and none became a trace; else 0. */
+/** Returns 1 if a run failed, or if lines were captured but no trace was written; else 0. */
 export function exitCode(runs: readonly Run[], summaries: readonly RunSummary[]): number {
   const captured = sum(summaries.map(({ lines }) => lines.planned));
   const traced = sum(summaries.map(({ lines }) => lines.traced));
@@ -100,7 +97,7 @@ export function reportPage(report: Report): Page {
   ];
 }
 
-/** How the commands are called. */
+/** The shell command for the command line. */
 const MONITOR = isClone() ? 'npm run monitor --' : 'npx inference-monitor';
 
 const addressPage = ({ experiments, environment, envFile, deployed }: Report): Page => [
@@ -140,7 +137,7 @@ function notJudgeable(summaries: readonly RunSummary[]): Part {
 function worstPart({ worst, options, deployed }: Report): Part {
   const linkOf = ({ url, traceId }: WorstTrace): string => (options.exit ? traceId : (url ?? traceId));
   const [first = ''] = worst.map(({ time }) => time.slice(0, '2026-11-20'.length)).sort();
-  // Of several, the summary has a command for each.
+  // If there are several endpoints, the summary has a command for each.
   const more = options.exit || deployed.length > 1 ? '' : ` (more: ${MONITOR} worst --from ${first})`;
   return section(`Worst verdicts${more}`, ...worstPage(worst, linkOf));
 }

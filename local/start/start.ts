@@ -49,7 +49,7 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
   const captures = options.captures ?? packagePath('examples', 'captures');
   const given = givenSettings(captures);
   for (const slip of settingSlips()) progress.log(`warning: ${slip}`);
-  // Invalid input is reported before anything starts.
+  // Report invalid input before anything starts.
   checkProtection(given, options);
   const real = options.bedrock && { region: bedrockRegion(options) };
   const checked = checkSettings(personSettings(given, { real, url: 'http://127.0.0.1' }).settings);
@@ -119,7 +119,10 @@ interface Work extends Pick<Report, 'options' | 'envFile' | 'realJudge'> {
   startedAt: number;
 }
 
-/** Processes the captures of all endpoints and prints the report. @returns the exit code: 1 if a run failed, or if lines were captured and none became a trace */
+/**
+ * Processes the captures of all endpoints and prints the report. @returns the exit code: 1 if a run failed, or if lines
+ * were captured but no trace was written
+ */
 async function processAll(environment: LocalEnvironment, deployed: DeployedEndpoint[], work: Work): Promise<number> {
   const { clients } = environment;
   const { progress, signal, startedAt, scorers, labels: files, settings, ...facts } = work;
@@ -159,7 +162,9 @@ async function processAll(environment: LocalEnvironment, deployed: DeployedEndpo
 /** Traces at the end of the report. */
 const WORST_SHOWN = 5;
 
-/** Finds the experiments of the endpoints, and their traces with the worst verdicts, without those of shadow variants. */
+/**
+ * Finds the experiments of the endpoints, and their traces with the worst verdicts, without traces of shadow variants.
+ */
 async function inMlflow(
   mlflowUrl: string,
   deployed: readonly DeployedEndpoint[],
@@ -210,7 +215,7 @@ async function run(): Promise<number> {
     const options = parseStartOptions(process.argv.slice(2));
     return await main(options, stopping);
   } catch (error) {
-    // Ctrl-C also reaches the child processes, so their errors say nothing new.
+    // Ctrl-C also reaches the child processes, so their errors are not reported.
     if (stopping.signal.aborted) return INTERRUPTED;
     console.error(`\n${describeError(error)}`);
     return 1;
