@@ -1,4 +1,4 @@
-/** Where a command acts, which it says first, and which settings of `.env` the environment overrules. */
+/** Where a command acts, which it prints first, and which settings of `.env` the environment overrides. */
 import type { Command } from 'commander';
 import { dotenvOfCommand } from '../src/core/settings/dotenv-file.ts';
 import { settingsSchema } from '../src/core/settings/schema.ts';
@@ -6,10 +6,10 @@ import { singleLine } from '../src/core/text/terminal-text.ts';
 import { notice } from './cli/output.ts';
 import { LOGINS } from './cli/settings.ts';
 
-/** Commands that always change something there, or say what will. */
+/** Commands that always change or announce changes there. */
 const ON_AWS = new Set(['init', 'doctor', 'capture', 'deploy', 'destroy', 'process', 'retry', 'stop', 'forward']);
 const NAMES = [...Object.keys(settingsSchema.shape), 'AWS_REGION', ...LOGINS];
-/** Commands with these settings; the others have those of a deployed stack. */
+/** Commands that use these settings. The others use the settings of a deployed stack. */
 const OF_SETTINGS = new Set(['init', 'doctor', 'deploy', 'destroy', 'replay']);
 const OF_STACK = ['STACK_PREFIX', 'AWS_REGION', ...LOGINS];
 const MAX_CHARS = 80;
@@ -17,7 +17,7 @@ const MAX_CHARS = 80;
 /** A URL may have a login. */
 const shown = (value: string): string => singleLine(value.replace(/\/\/[^/@]*@/, '//…@')).slice(0, MAX_CHARS);
 
-/** Says it on standard error, unless the command changes nothing but files of this machine. */
+/** Prints the places on standard error, unless the command changes only files of this machine. */
 export async function sayPlaces(command: Command): Promise<void> {
   const { dryRun, url, region, ...flags } = command.opts<Record<string, string | undefined>>();
   const called = command.name();

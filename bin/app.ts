@@ -12,7 +12,7 @@ const region = useDotenvRegion() ?? CDK_DEFAULT_REGION;
 
 try {
   assertOneEnvironment();
-  // The variable is the one that dotenv's own tools use.
+  // dotenv's own tools use the same variable.
   const { settings, warnings } = readSettings(
     { ...process.env, CDK_DEFAULT_REGION: region },
     process.env.DOTENV_CONFIG_PATH,

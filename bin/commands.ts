@@ -2,10 +2,13 @@
 import type { Command } from 'commander';
 import groups from './commands.json' with { type: 'json' };
 
-/** What the commands do, in one line each, by their headings in `--help`: the description in their own help, too. */
+/**
+ * One-line descriptions of the commands, by their headings in `--help`. They are also the description in the commands'
+ * own help.
+ */
 export const GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> = groups;
 
-/** How all commands are loaded, by name: each is what the file of its name exports. */
+/** Loaders of all commands, by name. Each command is the default export of the file with its name. */
 export const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = Object.fromEntries(
   Object.values(GROUPS)
     .flatMap(Object.keys)

@@ -13,19 +13,19 @@ async function main(): Promise<void> {
   // a young generation that does not grow, and for a replay an old one that is collected earlier, 170 MB (docs/decisions/0041).
   setFlagsFromString('--semi-space-growth-factor=1');
   if (args.includes('replay')) setFlagsFromString('--heap-growing-percent=30');
-  // Before anything asks whether the terminal has colors.
+  // Must run before any code asks whether the terminal has colors.
   if (args.includes('--no-color')) {
     process.env.NO_COLOR = '1';
     delete process.env.FORCE_COLOR;
   }
-  // Without the cache, every start strips the types of every file and compiles it again.
+  // Without the cache, every start would strip the types of every file and compile it again.
   module.enableCompileCache();
   const { runProgram } = await import('./program.ts');
   const { version } = JSON.parse(readFileSync(packagePath('package.json'), 'utf8'));
   await runProgram(args, version);
 }
 
-// `… | head` closes the pipe: what is left to print is not wanted, but the work may be.
+// `… | head` closes the pipe: the rest of the output is not wanted, but the work may be.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') return;
@@ -35,7 +35,7 @@ for (const stream of [process.stdout, process.stderr]) {
 }
 
 let ended = false;
-// Node exits when there is nothing to wait for, even in the middle of a command. That is not a success.
+// Node exits when nothing is left to wait for, even in the middle of a command. That is not a success.
 process.once('beforeExit', () => {
   if (ended) return;
   console.error('The command ended before it was complete.');

@@ -1,6 +1,6 @@
 /**
- * What each command prints with `--json`. The files in `schemas/` are made from these types, and the comments of the types become
- * descriptions: `UPDATE_SCHEMAS=1 npm run test:unit -- test/unit/bin/schemas`.
+ * Types of the output of each command with `--json`. The files in `schemas/` are generated from these types, and the
+ * comments of the types become descriptions: `UPDATE_SCHEMAS=1 npm run test:unit -- test/unit/bin/schemas`.
  */
 
 import type { LineStory } from '../src/ledger/what-became.ts';
@@ -33,28 +33,28 @@ import type { WorstTraces } from './operate/worst.ts';
 import type { ErrorOutput } from './program.ts';
 
 export interface JsonOutputs {
-  /** With `--labels` and `--anchors`, of no endpoint. */
+  /** With `--labels` and `--anchors`, without an endpoint. */
   calibrate: CalibrationReport & Partial<About>;
-  /** `on` and `off` tell of the update. */
+  /** `on` and `off` describe the update. */
   capture: CaptureOutput;
   /** With `--plan` the sizes that the thresholds need. */
   compare: ComparisonOutput | PlanOutput;
   dataset: About & DatasetReport;
   doctor: Diagnosis;
-  /** Of every command with `--json`, on standard error, if it could not do what was asked. */
+  /** The output of every command with `--json` on standard error if it could not do its work. */
   error: ErrorOutput;
   find: About & FindOutput;
   forget: About & ForgetOutput;
   forward: About & ForwardReport;
   'ground-truth': About & GroundTruthOutput;
-  /** With `--line` what the line becomes. */
+  /** With `--line` the result for the line. */
   inspect: InspectReport | LineReport;
   judge: JudgeReport;
   label: About & { picks: LabelPicks[] };
   open: OpenedPage;
   process: About & ProcessOutput;
   rates: About & RatesOutput;
-  /** With `--dry-run` what it would send. */
+  /** With `--dry-run` the requests that it would send. */
   replay: ReplayOutput | DryRunOutput;
   retry: About & RunsFollowed;
   runs: About & RunsOutput;

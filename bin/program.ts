@@ -17,7 +17,7 @@ export async function runProgram(args: readonly string[], version: string): Prom
   await (await programFor(args, version)).parseAsync(args, { from: 'user' });
 }
 
-/** Makes the program. @param args the arguments of the command line, without Node and script */
+/** Creates the program. @param args the arguments of the command line, without Node and script */
 export async function programFor(args: readonly string[], version: string): Promise<Command> {
   const [first, second] = args.filter((arg) => !arg.startsWith('-'));
   const asked = first === 'help' ? second : first;
@@ -49,16 +49,16 @@ export async function programFor(args: readonly string[], version: string): Prom
 
 // ---------------------------------------------------------------------------------------------------------- errors
 
-/** Everything but line ends and tabs that a terminal would interpret. */
+/** Characters that a terminal would interpret, except line ends and tabs. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: this expression removes control characters
 const CONTROLS = /[\x00-\x08\x0b-\x1f\x7f-\x9f]/g;
 
-/** What every command with `--json` prints on standard error if it could not do what was asked. */
+/** The output of every command with `--json` on standard error if it could not do its work. */
 export interface ErrorOutput {
   error: { name: string; message: string /** With `--debug`. */; trace?: string | undefined };
 }
 
-/** Describes why a command could not do what was asked; empty for help and the version, which end the program too. */
+/** Describes why a command failed. Returns an empty text for help and the version, which end the program too. */
 export function failureText(thrown: unknown, { debug, json }: { debug: boolean; json: boolean }): string {
   if (thrown instanceof CommanderError && /^commander\.(?:help|version)/.test(thrown.code)) return '';
   const error = thrown instanceof CommanderError ? wrongArguments(thrown) : thrown;
@@ -77,5 +77,5 @@ function wrongArguments({ message }: CommanderError): PermanentError {
   return new PermanentError('InvalidCommandLine', [what, ...hints].join(' '));
 }
 
-/** Whether what ended the program is help, or the version, that was asked for. */
+/** Whether the program ended because help or the version was requested. */
 export const isHelp = (error: unknown): boolean => error instanceof CommanderError && error.exitCode === 0;

@@ -1,4 +1,7 @@
-/** The Data Capture whose files the stack of an endpoint reads, and what applications and roles need for its place. */
+/**
+ * The Data Capture whose files an endpoint's stack reads, and the requirements of its location for applications and
+ * roles.
+ */
 
 import type { Endpoint } from '../../src/core/aws/endpoint.ts';
 import type { StackOutputs } from '../../src/core/contract/names.ts';
@@ -8,11 +11,11 @@ import { parseS3Location } from '../../src/replay/source/open-source.ts';
 export type WatchedCapture = ReturnType<typeof watchedCapture>;
 
 /**
- * Returns the Data Capture of an endpoint that is among those that the stack reads.
+ * Returns the endpoint's Data Capture among those that the stack reads.
  *
- * @param key encrypts the captures; `undefined`: none of the account
+ * @param key encrypts the captures; `undefined` without a key of the account
  * @param sampling in percent
- * @throws PermanentError `EndpointNotSwitchable` if the stack reads those of another endpoint
+ * @throws PermanentError `EndpointNotSwitchable` if the stack reads the Data Capture of another endpoint
  */
 export function watchedCapture(outputs: StackOutputs, endpoint: string, key: string | undefined, sampling = 100) {
   const { captureBucket: bucket, capturePrefix, endpoint: own } = outputs;
@@ -32,7 +35,10 @@ export function watchedCapture(outputs: StackOutputs, endpoint: string, key: str
   };
 }
 
-/** The policy of a role that writes captures of the endpoint there: the application's, and those of the models. */
+/**
+ * Returns the policy for roles that write captures of the endpoint there: the application's role, and the models'
+ * roles.
+ */
 export function policyFor({ DestinationS3Uri: to, KmsKeyId: key }: WatchedCapture, endpoint: Endpoint) {
   const allow = (Action: string, Resource: string) => ({ Effect: 'Allow', Action, Resource });
   const folder = to.replace('s3://', `arn:${endpoint.EndpointArn.split(':')[1]}:s3:::`);
@@ -40,7 +46,9 @@ export function policyFor({ DestinationS3Uri: to, KmsKeyId: key }: WatchedCaptur
   return { Version: '2012-10-17', Statement: [objects, ...(key ? [allow('kms:GenerateDataKey', key)] : [])] };
 }
 
-/** The lines of an application that calls the endpoint. @param all whether SageMaker captures nothing */
+/**
+ * Returns the lines of code for an application that calls the endpoint. @param all whether SageMaker captures nothing
+ */
 export function clientLines({ DestinationS3Uri }: WatchedCapture, all: boolean) {
   const { bucket, key: prefix } = parseS3Location(DestinationS3Uri) ?? {};
   const [b, p] = [bucket, prefix].map((text) => JSON.stringify(text));

@@ -10,7 +10,7 @@ import * as aws from '../operate/aws-calls.ts';
 import MEMBERS from './endpoint-config-members.json' with { type: 'json' };
 import { clientLines, type WatchedCapture } from './place.ts';
 
-/** An endpoint and its configuration, as they are. */
+/** An endpoint and its current configuration. */
 export type Found = Awaited<ReturnType<typeof findEndpoint>>;
 
 /** @throws PermanentError `NoSuchEndpoint` */
@@ -21,7 +21,7 @@ export async function findEndpoint(lambda: LambdaClient, name: string) {
   throw new PermanentError('NoSuchEndpoint', 'There is no such endpoint', facts);
 }
 
-/** All variants, the shadow ones last. */
+/** Returns all variants, shadow variants last. */
 const variantsOf = (of: Variants): Variant[] =>
   [of.ProductionVariants, of.ShadowProductionVariants].flatMap((some = []) => some);
 
@@ -41,7 +41,7 @@ const namesIn = (value: unknown): string[] =>
     ? [...(Array.isArray(value) ? [] : Object.keys(value)), ...Object.values(value).flatMap(namesIn)]
     : [];
 
-/** What a copy of a configuration has: all but what belongs to the one alone. */
+/** Returns the properties for a copy of a configuration, without those that identify the original. */
 const copyOf = ({ EndpointConfigArn: _arn, CreationTime: _time, ...copied }: aws.EndpointConfig) => copied;
 
 /**
@@ -98,7 +98,7 @@ export function switchRequests({ endpoint, config }: Found, tags: readonly aws.T
   };
 }
 
-/** Scaling goes on, and so does the way of deploying. */
+/** Keep scaling and the method of deployment. */
 const RETAINED = { RetainAllVariantProperties: true, RetainDeploymentConfig: true };
 
 /** The variants of a configuration or of an endpoint, such as `AllTraffic 2 × ml.g5.xlarge, weight 1`. */
@@ -111,7 +111,7 @@ function variantText(variant: Variant): string {
   return `${variant.VariantName} ${count} × ${type}, weight ${weight}`;
 }
 
-/** Makes the requests, of which the last one changes the endpoint. @throws PermanentError `CaptureRefused` */
+/** Sends the requests. The last one changes the endpoint. @throws PermanentError `CaptureRefused` */
 export async function startUpdate(lambda: LambdaClient, requests: SwitchRequests): Promise<void> {
   for (const [operation, input] of Object.entries(requests))
     await callAws(lambda, aws.SERVICE, operation, input).catch((error: Error) => {
@@ -120,17 +120,17 @@ export async function startUpdate(lambda: LambdaClient, requests: SwitchRequests
     });
 }
 
-/** Data Capture as it is wanted, or as it runs. */
+/** Describes a requested or running Data Capture. */
 const captureText = (of: Partial<WatchedCapture & Endpoint['DataCaptureConfig']> = {}): string => {
   const { CaptureStatus = 'Started', CurrentSamplingPercentage: share = of.InitialSamplingPercentage } = of;
   return of.EnableCapture ? `${CaptureStatus}, ${share}% to ${of.DestinationS3Uri?.replace(/\/+$/, '')}` : 'off';
 };
 
-/** Whether there is nothing to do. An update that is under way may end otherwise. */
+/** Whether no change is needed. An update in progress may still end differently. */
 export const isAsWanted = ({ endpoint, config: { DataCaptureConfig: has = {} } }: Found, wanted?: WatchedCapture) =>
   endpoint.EndpointStatus === 'InService' &&
   captureText(endpoint.DataCaptureConfig) === captureText(wanted) &&
-  // The place is compared above, where a slash at its end is none.
+  // The location is compared above, which ignores a slash at its end.
   isDeepStrictEqual({ ...has, ...(wanted && { ...wanted, DestinationS3Uri: has.DestinationS3Uri }) }, has);
 
 /** The command that gives an endpoint the configuration that it had. */

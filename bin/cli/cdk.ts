@@ -9,11 +9,11 @@ import { packagePath, programArgs } from '../../src/core/process/package-folder.
 import { assertOneEnvironment } from '../../src/core/settings/dotenv-file.ts';
 import { EXIT } from './output.ts';
 
-/** Where packages are looked for: beside this package, then in the project of the working directory. */
+/** Where packages are searched: next to this package, then in the project of the working directory. */
 const PLACES = [packagePath('package.json'), join(process.cwd(), 'package.json')];
 
 /**
- * Finds a file of a package that is installed beside this one, or in the working directory's project.
+ * Finds a file of a package that is installed next to this package, or in the working directory's project.
  *
  * @throws PermanentError `CdkMissing`
  */

@@ -1,9 +1,9 @@
-/** Asks before something that costs money or takes long. */
+/** Asks for confirmation before work that costs money or takes long. */
 import { createInterface } from 'node:readline/promises';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 
 /**
- * Returns whether the person agrees. Asks on a terminal only.
+ * Returns whether the user agrees. Asks only on a terminal.
  *
  * @param what ends in a question mark
  * @param yes the option `--yes`

@@ -1,4 +1,4 @@
-/** Starts runs, follows them on the terminal, and reports what they did. */
+/** Starts runs, follows them on the terminal, and reports their results. */
 import type { ExecutionInput, RunOptions } from '../../src/core/contract/input.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
@@ -27,7 +27,10 @@ export async function startAndFollow(stack: DeployedStack, input: ExecutionInput
   else process.stdout.write(`${run.name}\n`);
 }
 
-/** Follows runs to their end, and prints what they did. Ctrl-C leaves them running. The exit code is 1 if one failed or was stopped. */
+/**
+ * Follows runs to their end, and prints their results. Ctrl-C leaves them running. The exit code is 1 if a run failed
+ * or was stopped.
+ */
 export async function followAndReport(stack: DeployedStack, runs: readonly StartedExecution[], flags: StackFlags) {
   const { clients, outputs } = stack;
   const watchers = runs.map((run) => runWatcher(clients, outputs.workBucket, run));
@@ -50,7 +53,7 @@ export const comeBack = (
   ...runs.map(({ name }) => `  ${commandText(again(name), stack)}`),
 ];
 
-/** Prints what runs did, or how far they are. The exit code is 1 if one failed or was stopped. */
+/** Prints the results or the progress of runs. The exit code is 1 if a run failed or was stopped. */
 export async function reportRuns(stack: DeployedStack, runs: readonly StartedExecution[], flags: StackFlags) {
   const reports: RunReport[] = [];
   for (const { arn } of runs) reports.push(await reportOf(stack, arn));
@@ -58,11 +61,11 @@ export async function reportRuns(stack: DeployedStack, runs: readonly StartedExe
   if (reports.some(({ status }) => status !== 'succeeded')) process.exitCode = EXIT.found;
 }
 
-/** Reads what a run did, or how far it is. @param run its name, or the ARN of its execution */
+/** Reads the results or the progress of a run. @param run its name, or the ARN of its execution */
 export const reportOf = async (stack: DeployedStack, run: string): Promise<RunReport> =>
   readRunReport(stack.clients, stack.outputs.workBucket, await monitoringRun(stack, run));
 
-/** Earlier runs whose speed tells how long one takes. */
+/** Number of earlier runs from whose speed the duration is estimated. */
 const MAX_EARLIER = 20;
 
 /** Prints reports as text or JSON. */

@@ -42,7 +42,7 @@ export function followDisplay(output: NodeJS.WriteStream, progress = startProgre
   };
 }
 
-/** Tells lines a second since the first ones were done: the time before them was the functions' start. */
+/** Computes lines a second since the first lines were done. Earlier time was needed for starting the functions. */
 export function followSpeed() {
   let base: { atMs: number; lines: number } | undefined;
   return (runs: readonly RunProgress[], nowMs: number): number | undefined => {
@@ -88,7 +88,7 @@ export function progressOf(runs: readonly RunProgress[], perSecond: number | und
 
 const hasFailed = (status: string): boolean => hasEnded({ status }) && status !== 'SUCCEEDED';
 
-/** Since the first of them started: while chunks are at work, nothing else changes. */
+/** Returns the time since the first of them started. While chunks are in progress, no other figure changes. */
 function elapsed(runs: readonly RunProgress[], nowMs: number): string | false {
   if (runs.every(hasEnded)) return false;
   const seconds = Math.round((nowMs - Math.min(...runs.map(({ startedMs }) => startedMs))) / 1_000);

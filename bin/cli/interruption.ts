@@ -3,16 +3,16 @@ import { EXIT, notice } from './output.ts';
 import { type Stopping, stopOnSignals } from './stop-signals.ts';
 
 export interface Interruption extends Pick<Stopping, 'signal'> {
-  /** Whether there are results to write. From then on the work ends by itself after a signal. */
+  /** Whether there are results to write. If so, the work ends by itself after a signal. */
   started: boolean;
   /** Sets the text that is printed on the signal. */
   say(text: string): void;
 }
 
 /**
- * Does work that Ctrl-C interrupts, which has an exit code of its own.
+ * Does work that Ctrl-C interrupts, with the exit code for interruptions.
  *
- * @param explain what is printed then
+ * @param explain returns the text to print then
  * @returns `undefined` if it was interrupted before it started to write results
  */
 export async function unlessInterrupted<T>(

@@ -1,14 +1,15 @@
-/** Whether a judge can be asked from here. */
+/** Checks whether a judge can be called from here. */
 import { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
 import { judgeModels, parseJudgeId } from '../../src/judge/judge-id.ts';
 import { priceOptions, requireKnownPrice } from '../../src/judge/pricing/prices.ts';
 import type { CommandSettings } from './settings.ts';
 
 /**
- * Fails before anything is sent or paid, rather than with the first question.
+ * Fails before any request is sent or paid, rather than at the first question.
  *
  * @param budgetUsd 0: no limit
- * @throws PermanentError `InvalidJudge`, `JudgePriceUnknown`; the SDK's errors of a missing region and missing credentials
+ * @throws PermanentError `InvalidJudge`, `JudgePriceUnknown`; the SDK's errors of a missing region and missing
+ *   credentials
  */
 export async function requireJudge(
   settings: CommandSettings,

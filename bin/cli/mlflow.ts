@@ -1,4 +1,4 @@
-/** The MLflow experiment that a command reads: that of the settings, or of a deployed stack. */
+/** The MLflow experiment that a command reads: from the settings, or of a deployed stack. */
 
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';

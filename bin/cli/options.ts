@@ -1,4 +1,4 @@
-/** Declares commands. The types of what a command is given follow from the declarations of its arguments and options. */
+/** Declares commands. The types of a command's parameters follow from the declarations of its arguments and options. */
 import { pathToFileURL } from 'node:url';
 import { Argument, Command, InvalidArgumentError, Option } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
@@ -27,7 +27,7 @@ interface Gives<Flag> {
 type Declared<Flag> = Option & Gives<Flag>;
 type Param = Option | Argument;
 
-/** Of an option that may be repeated, with what is there. */
+/** Parser of an option that may be repeated, given the previous value. */
 type Parse<V> = (text: string, before: V | undefined) => V;
 
 interface How<V> {
@@ -63,7 +63,7 @@ export function option<V>(
   return made.makeOptionMandatory(how.required ?? false);
 }
 
-/** How an option with an initial value is parsed. */
+/** Parser for an option with an initial value. */
 export const parsed = <V>(parse: Parse<V>, initial: NoInfer<V>) => ({
   parse,
   initial,
@@ -93,7 +93,7 @@ type Taking<O> = O extends Gives<infer Flag> ? (flag: Flag) => void : never;
 /** The flags of a command, by its options and arguments. */
 export type FlagsOf<O extends readonly Param[]> = Taking<O[number]> extends (flag: infer All) => void ? All : never;
 
-/** Declares a command, whose help is in `help.json`. @param said by the names that stand in braces in the help */
+/** Declares a command, whose help is in `help.json`. @param said texts by the names in braces in the help */
 export const command =
   <const O extends readonly Param[]>(
     name: keyof typeof HELP,
@@ -112,7 +112,7 @@ export const command =
       );
   };
 
-/** Declares a command that passes on what it is given. */
+/** Declares a command that passes on its arguments. */
 export const passingOn = (name: keyof typeof HELP, run: (given: readonly string[]) => Promise<void>) => () =>
   command(name, options(argument('[options...]', 'passed on')), (given) => run(given.options))().allowUnknownOption();
 
@@ -151,7 +151,7 @@ function helpText(help: readonly (string | string[])[], said: Readonly<Record<st
 export const judgeModelOption = () => option('--judge-model <id>', 'the judge to ask (default: BEDROCK_MODEL_ID)');
 export const JUDGE_BUDGET = 'the most to spend on the judge; 0: no limit';
 
-/** Of the commands that compare replies. */
+/** Options of the commands that compare replies. */
 export const judgingOptions = (what: string) =>
   options(
     option('--judge', `${what}ask the judge which reply is better, in both orders`),
@@ -181,7 +181,7 @@ export const numbers = {
       `a whole number from ${least} to ${most}`,
       (value) => Number.isInteger(value) && value >= least && value <= most,
     ),
-  /** A budget, in which nothing is not allowed. */
+  /** A budget that must not be 0. */
   spending: numberIf('a number over 0; to judge nothing: --no-evaluate', (value) => value > 0),
 };
 

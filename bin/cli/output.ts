@@ -1,4 +1,4 @@
-/** How commands print: data to stdout, as text or as JSON; everything else to stderr. */
+/** The output of commands: data to stdout, as text or as JSON; everything else to stderr. */
 import { styleText } from 'node:util';
 import { type Page, pageText } from '../../src/core/text/page.ts';
 import { columnsOf, PIPE, singleLine, type TextOptions } from '../../src/core/text/terminal-text.ts';
@@ -12,7 +12,7 @@ export const jsonOption = (what = 'print the result as JSON') => option('--json'
 /** A command's result as JSON text. */
 const jsonText = <T>(value: T): string => `${JSON.stringify(value, null, 2)}\n`;
 
-/** What a command is about. */
+/** The subject of a command. */
 export interface About {
   /** `null`: no stack was asked. */
   endpoint: string | null;
@@ -22,16 +22,17 @@ export interface About {
   experiment?: string;
 }
 
-/** The first line of what a command prints. */
+/** Returns the first line of a command's output. */
 export function aboutLine({ endpoint, stack, experiment }: About): string {
   const read = experiment === undefined || experiment === endpoint ? '' : `experiment ${experiment}`;
   return singleLine([endpoint && `${endpoint} (stack ${stack})`, read].filter(Boolean).join(', '));
 }
 
 /**
- * Prints a command's result: with `--json` as JSON, else as a page. Its type `T` is listed in `bin/json.ts`, which makes its schema.
+ * Prints a command's result: with `--json` as JSON, else as a page. Its type `T` is listed in `bin/json.ts`, from which
+ * its schema is generated.
  *
- * @param about is in JSON too, and the first line of the page
+ * @param about is included in JSON, and is the first line of the page
  */
 export function print<T extends object>(value: T, json: boolean | undefined, page: Page, about?: About): void {
   const whole = [about && aboutLine(about), ...page];
@@ -50,14 +51,17 @@ export function notice(line: string): void {
 }
 
 export const EXIT = {
-  /** The command did what was asked. */
+  /** The command succeeded. */
   done: 0,
-  /** It did, and found what the caller asked to be told of: a crossed threshold, a broken set-up, a run that failed. */
+  /**
+   * It succeeded, and found a condition that the caller asked about: a crossed threshold, a broken set-up, a failed
+   * run.
+   */
   found: 1,
-  /** It could not do it: a wrong option, a missing stack, no permission. */
+  /** It failed: a wrong option, a missing stack, no permission. */
   notDone: 2,
-  /** It did, and the data at hand cannot decide a threshold. */
+  /** It succeeded, but the available data cannot decide a threshold. */
   undecided: GATE_EXIT_CODES['cannot-tell'],
-  /** It was interrupted by Ctrl-C. */
+  /** Ctrl-C interrupted it. */
   interrupted: INTERRUPTED,
 } as const;

@@ -4,7 +4,7 @@ import { columnsOf } from '../../src/core/text/terminal-text.ts';
 
 export type ProgressLine = ReturnType<typeof startProgress>;
 
-/** Without a terminal, lines are at least this far apart, so that a log stays readable. */
+/** Without a terminal, lines are printed at least this far apart, so that a log stays readable. */
 const PLAIN_EVERY_MS = 5_000;
 
 const TICK_MS = 1_000;
@@ -60,7 +60,7 @@ export function startProgress(output: NodeJS.WriteStream) {
     },
     /** Removes the progress line. */
     end,
-    /** Prints a last line. Nothing is shown after it. */
+    /** Prints a last line, after which no progress is shown. */
     close(line: string) {
       end();
       log(line);
@@ -69,16 +69,16 @@ export function startProgress(output: NodeJS.WriteStream) {
   };
 }
 
-/** Facts of one line, the more important first. What is empty is left out. */
+/** Facts for one line, more important facts first. Empty facts are left out. */
 export interface Facts {
   facts: readonly (string | false | undefined)[];
-  /** Of the work that is done, for a bar on a terminal. */
+  /** Share of the work that is done, for a bar on a terminal. */
   share?: number | undefined;
 }
 
 const BAR_WIDTH = 20;
 
-/** Joins facts: for a pipe all of them, and on a terminal those that fit its width, behind a bar such as `████░░░░`. */
+/** Joins facts: all of them for a pipe; on a terminal those that fit its width, behind a bar such as `████░░░░`. */
 export function factsLine({ facts, share }: Facts, width = Number.POSITIVE_INFINITY): string {
   const columns = Number.isFinite(width) && share !== undefined ? Math.min(BAR_WIDTH, Math.floor(width / 6)) : 0;
   const filled = Math.min(columns, Math.floor((share ?? 0) * columns));

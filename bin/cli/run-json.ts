@@ -1,4 +1,4 @@
-/** What the commands about runs print with `--json`. */
+/** The output of the commands about runs with `--json`. */
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import type { RunPage } from './run-text.ts';
 
@@ -6,9 +6,12 @@ export interface RunsFollowed {
   runs: ReturnType<typeof runAsJson>[];
 }
 
-/** What `process` prints. */
+/** The output of `process`. */
 export interface ProcessOutput extends RunsFollowed {
-  /** Files of this machine that were put into the bucket, or would be. Their runs are not in `runs`, as they are not followed. */
+  /**
+   * Files of this machine that were or would be uploaded to the bucket. `runs` does not include their runs, because
+   * they are not followed.
+   */
   files?: { path: string; key: string; bytes: number }[];
 }
 
@@ -21,12 +24,12 @@ export function runAsJson({ report, next, links, expectedSeconds }: RunPage) {
     status,
     startedAt: startedAt ?? null,
     endedAt: endedAt ?? null,
-    /** As text. */
+    /** The request, as text. */
     asked,
     error: error ?? null,
-    /** Whether the run has written its summary. If not, the figures are those of the receipts so far. */
+    /** Whether the run has written its summary. If not, the figures come from the receipts so far. */
     isFinal,
-    /** `null`: nothing of the run is in the work bucket. */
+    /** `null` if the work bucket has no data of the run. */
     figures: summary === undefined ? null : figuresOf(summary, expectedSeconds),
     quarantined: report.quarantined.map(({ reason, count, lines }) => ({
       reason,
@@ -46,16 +49,16 @@ const figuresOf = (summary: RunSummary, expectedSeconds: number | undefined) => 
   lines: summary.lines,
   verdicts: summary.verdicts,
   verdictsByScorer: summary.verdictsByScorer,
-  /** How many of these verdicts are good, by scorer, if a value of the scorer is. `null` while the run is running. */
+  /** Number of good verdicts among these by scorer, for scorers with a good value. `null` while the run is running. */
   good: summary.good ?? null,
   reasons: summary.reasons,
   judge: summary.spend,
   estimate: summary.estimate ?? null,
-  /** Of a dry run, by the speed of earlier runs. */
+  /** For a dry run, from the speed of earlier runs. */
   expectedSeconds: expectedSeconds ?? null,
-  /** The first of them. */
+  /** The first failed chunks. */
   failedChunks: summary.failedChunks,
-  /** The first of them. */
+  /** The first failed files. */
   failedFiles: summary.failedFiles?.first ?? [],
   warnings: summary.warnings ?? [],
 });

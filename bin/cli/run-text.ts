@@ -1,4 +1,4 @@
-/** What runs did, and what a person may do next. */
+/** The results of runs, and the next steps for the user. */
 import { consoleLinks } from '../../src/core/aws/console-links.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
@@ -18,14 +18,17 @@ export interface RunPage {
   report: RunReport;
   next: readonly Hint[];
   links: Readonly<Record<string, string>>;
-  /** Of a dry run, if earlier runs tell. */
+  /** For a dry run, if earlier runs allow an estimate. */
   expectedSeconds?: number | undefined;
 }
 
 /** Failed chunks, files and jobs that the page lists. The summary has up to 100. */
 const MAX_LISTED = 10;
 
-/** Returns the page about runs. Several have their figures added up, and what is particular to each below. @param health by their captures */
+/**
+ * Returns the page about runs. Several runs have a sum of their figures, followed by the details of each. @param health
+ * derived from their captures
+ */
 export function runsPage(pages: readonly RunPage[], health?: Health): Page {
   const isOne = pages.length === 1;
   const links = new Map(pages.flatMap((one) => Object.entries(one.links).map(([name, url]) => [url, name])));
@@ -81,7 +84,7 @@ function dryRunPage({ report: { summary }, expectedSeconds }: RunPage): Page {
   ];
 }
 
-/** What is particular to a run. */
+/** Returns the details of one run. */
 const detailsOf = ({ report, next }: RunPage): Page => [
   section('Failed', ...failuresOf(report)),
   section('Held', ...heldOf(report)),
@@ -104,7 +107,7 @@ function failuresOf({ summary }: RunReport): Page {
   ];
 }
 
-/** The place of a chunk is that of its first range. */
+/** The location of a chunk is the location of its first range. */
 function chunkLine({ chunk, step, key, firstLine, lines, ranges, error }: FailedChunk): string {
   const files = ranges === undefined ? '' : ` and ${ranges - 1} more ranges`;
   return `${key}:${firstLine}${files}, ${lines} lines (chunk ${chunk}, ${step}): ${error.name}: ${error.message}`;
@@ -137,13 +140,13 @@ function batchOf({ summary, openBatchJobs }: RunReport): Page {
 // ------------------------------------------------------------------------------------------------------ next steps
 // Commands to copy, and pages to open.
 
-/** A command, and what it is good for. */
+/** A command and its purpose. */
 interface Hint {
   why: string;
   command: string;
 }
 
-/** What a command is good for, and the command. */
+/** Returns the purpose of a command, and the command. */
 export const hintPart = ({ why, command }: Hint): Page => [`${why}:`, [exact(command)]];
 
 /** Formats a command to copy. @param stack `--stack` of the command at hand */
@@ -173,7 +176,7 @@ export function nextSteps(report: HintedRun, stack?: string): Hint[] {
 
 type HintedRun = Pick<RunReport, 'run' | 'status' | 'summary' | 'isPartlyPlanned' | 'input'>;
 
-/** Pages about a run, by what they show. */
+/** Returns pages about a run, by their content. */
 export function runLinks(report: RunReport, { prefix, outputs }: DeployedStack, region: string): RunPage['links'] {
   const console = consoleLinks(region);
   const summary = workKeys.summary(report.run);

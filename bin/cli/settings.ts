@@ -1,4 +1,7 @@
-/** The settings of the command line: those of the stack's functions, and a person's login to MLflow and to the judge. */
+/**
+ * The settings of the command line: the settings of the stack's functions, and the user's login to MLflow and to the
+ * judge.
+ */
 import * as z from 'zod';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
@@ -24,12 +27,12 @@ const settingsSchema = z.object({
 /** A person's own logins, which no stack has. */
 export const LOGINS = Object.keys(settingsSchema.shape).filter((name) => !(name in functionSettings));
 
-/** With what is masked; without a key, since only the functions may read it. */
+/** Includes the rules of masking, but no key, because only the functions may read it. */
 export type CommandSettings = z.infer<typeof settingsSchema> & { redaction?: Redaction | undefined };
 
 export type SettingFlags = Partial<Record<keyof CommandSettings, string | undefined>>;
 
-/** Whether a person names a stack by the option or in the environment, whatever the settings of the folder are. */
+/** Whether the user names a stack with the option or in the environment, which overrides the settings of the folder. */
 export const namesStack = ({ stack }: { stack?: string | undefined }): boolean =>
   stack !== undefined || Boolean(process.env.STACK_PREFIX);
 

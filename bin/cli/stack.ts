@@ -1,6 +1,7 @@
 /**
- * The deployed stack that a command is for, with clients of its services: that of `--stack`, else of STACK_PREFIX in the environment, else
- * of `.env`. All that a command says about the endpoint comes from what this stack is deployed with.
+ * The deployed stack for a command, with clients of its services: from `--stack`, else from STACK_PREFIX in the
+ * environment, else from `.env`. Everything that a command reports about the endpoint comes from this stack's deployed
+ * settings.
  */
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { Storage } from '../../src/core/aws/storage.ts';
@@ -31,7 +32,10 @@ export const stackOptions = (json?: string) => options(jsonOption(json), stackOp
 
 export type StackFlags = FlagsOf<ReturnType<typeof stackOptions>>;
 
-/** Finds the stack. @throws Error that names the remedy if it is not known, not deployed, or its deployment is incomplete */
+/**
+ * Finds the stack. @throws Error that names the remedy if the stack is unknown, not deployed, or its deployment is
+ * incomplete
+ */
 export async function openStack({ stack }: Pick<StackFlags, 'stack'>, clients = environmentClients()) {
   const { STACK_PREFIX: own } = dotenvOfCommand();
   const name = stack ?? (process.env.STACK_PREFIX || own);
@@ -78,7 +82,9 @@ export async function deployedSettings({ clients, outputs }: DeployedStack): Pro
   return (await clients.lambda.send(request)).Environment?.Variables ?? {};
 }
 
-/** Reads the same as a command does: with a person's logins, and nothing else of the environment and of `.env`. */
+/**
+ * Returns the deployed settings with the user's logins. Other variables of the environment and of `.env` are not used.
+ */
 export async function stackSettings(stack: DeployedStack, flags?: SettingFlags): Promise<CommandSettings> {
   const own: NodeJS.ProcessEnv = { ...dotenvOfCommand(), ...process.env };
   const logins = Object.fromEntries(LOGINS.map((name) => [name, own[name]]));

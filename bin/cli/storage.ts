@@ -1,4 +1,4 @@
-/** S3 for the commands that may read from it, whose client is loaded when it is first needed. */
+/** S3 for the commands that may read from it. The client is loaded when it is first needed. */
 import type { Storage } from '../../src/core/aws/storage.ts';
 
 export async function openStorage(): Promise<Storage> {

@@ -20,7 +20,10 @@ export function statePart({ state, words }: Pick<Health, 'state' | 'words'>, end
 const asOfText = (asOf: string, nowMs: number): string =>
   asOf.slice(asOf.slice(0, 10) === new Date(nowMs).toISOString().slice(0, 10) ? 11 : 0, 16).replace('T', ' ');
 
-/** The findings, and the command of the worst one that has one. @param nowMs absent: without the time that each is of */
+/**
+ * Returns the findings, and the command of the worst finding that has a command. @param nowMs if absent, the times of
+ * the findings are left out
+ */
 export function findingsPage({ findings }: Health, nowMs?: number): Page {
   const next = findings.find(({ command }) => command !== undefined)?.command;
   return [
@@ -33,7 +36,10 @@ export function findingsPage({ findings }: Health, nowMs?: number): Page {
   ];
 }
 
-/** The state of the endpoint by what runs have processed, why, and the figures. @param health absent while a run is running */
+/**
+ * Returns the state of the endpoint from the processed runs, the reasons, and the figures. @param health absent while a
+ * run is running
+ */
 export const summaryPage = (summaries: readonly RunSummary[], health: Health | undefined, endpoint?: string): Page => [
   ...(health === undefined ? [] : [statePart(health, endpoint), ...findingsPage(health)]),
   totalsLine(summaries),
@@ -70,7 +76,7 @@ export function verdictTable(summaries: readonly RunSummary[]): Part {
     addCounts(total, values);
   }
   const good = noCounts();
-  // A run that is running does not tell it.
+  // Running runs do not have these counts.
   const isTold = summaries.every((one) => one.good !== undefined);
   for (const one of isTold ? summaries : []) addCounts(good, one.good ?? {});
   const sorted = [...byScorer].sort(([a], [b]) => (a < b ? -1 : 1));

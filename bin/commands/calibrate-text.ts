@@ -11,7 +11,7 @@ import type { LabeledVerdict } from '../../src/quality/calibration/types.ts';
 
 import TEXTS from './calibrate-texts.json' with { type: 'json' };
 
-/** Disagreements shown here. The JSON contains all of them. */
+/** Maximum number of disagreements on the page. The JSON contains all of them. */
 const MAX_SHOWN = 20;
 const MAX_TEXT_CHARS = 160;
 

@@ -42,7 +42,7 @@ import { progress } from './reading-traces.ts';
 /** Default for the most that one calibration may spend. The anchor set costs about one dollar. */
 const DEFAULT_BUDGET_USD = 20;
 
-/** In a clone: the functions are built with it. */
+/** Only in a clone, because the functions are built with this file. */
 const EXAMPLES_FILE = join('src', 'judge', 'scorers', 'scorer-examples.json');
 
 const OPTIONS = options(

@@ -24,7 +24,7 @@ const OPTIONS = options(
 type Flags = FlagsOf<typeof OPTIONS>;
 type Inputs = Record<string, unknown>;
 
-/** What `--json` prints. */
+/** The output with `--json`. */
 export type CaptureOutput = ReturnType<typeof statusOf> | Awaited<ReturnType<typeof change>>;
 
 export default command('capture', OPTIONS, async (flags) => {
@@ -51,17 +51,17 @@ const statusOf = (found: switching.Found, watched: WatchedCapture) => ({
   configuration: found.endpoint.EndpointConfigName ?? null,
   /** Captures of SageMaker and of the application go below it, to the folder of the endpoint. */
   place: watched.DestinationS3Uri,
-  /** SageMaker captures nothing of a serverless variant. */
+  /** SageMaker captures nothing for a serverless variant. */
   serverless: switching.isServerless(found),
-  // For the application, by language.
+  // Lines of code for the application, by language.
   ...clientLines(watched, switching.isServerless(found)),
   configured: (found.config.DataCaptureConfig ?? null) as Inputs | null,
   running: found.endpoint.DataCaptureConfig ?? null,
-  /** Of the application's role. */
+  /** Policy for the application's role. */
   policy: policyFor(watched, found.endpoint),
 });
 
-/** Each fact below its name, or beside it. */
+/** Returns each fact below its name, or next to it. */
 const pageOf = (output: CaptureOutput): Page =>
   Object.entries(output).map(([name, value]) =>
     typeof value !== 'object' || value === null

@@ -15,7 +15,7 @@ import { COMPARISON_FILES } from '../../src/replay/report/write-comparison.ts';
 import { print } from '../cli/output.ts';
 import { commandSettings } from '../cli/settings.ts';
 
-/** What `--plan --json` prints. */
+/** The output with `--plan --json`. */
 export type PlanOutput = GatePlan & { judge?: JudgeCost };
 
 interface PlanFlags {
@@ -38,7 +38,7 @@ export async function printPlan(
   const plan = planGate(thresholds, data, errorsTogether);
   const judged = plan.thresholds.find((_, i) => isJudgedWorse(thresholds[i]));
   const { quality, paired } = comparison;
-  // Without a size, the pilot itself is what the judge would be asked about.
+  // Without a planned size, assume that the judge is asked about the pilot's own pairs.
   const pairs = judged?.requests?.likely ?? paired.requests;
   const asked = quality && Math.ceil((quality.comparable.differing * pairs) / Math.max(1, paired.requests));
   const judge = judged && asked !== undefined ? await judgeCostOf(asked, after, judgeModel) : undefined;
@@ -52,7 +52,7 @@ export const isJudgedWorse = (threshold: Threshold | undefined): boolean =>
 /** Replies that are sized: more would not change the mean by much. */
 const SIZED_REPLIES = 200;
 
-/** The cost of asking about this number of pairs, as large as those of the run. */
+/** Estimates the cost of asking about this number of pairs, with the sizes of the run's pairs. */
 export async function judgeCostOf(asked: number, run: RunData, model: string | undefined): Promise<JudgeCost> {
   const pairs = [];
   for await (const stored of readReplies(join(run.directory, REPLIES_FILE))) {

@@ -90,7 +90,7 @@ async function compare(given: CompareFlags): Promise<void> {
   }
   const flags = await withGateFile(given);
   if (flags.judge) assertHasTexts(commandSettings(), 'compare --judge');
-  // Before anything costs time or money.
+  // Check this before any step costs time or money.
   for (const path of [flags.junit, flags.markdown]) if (path !== undefined) await writableDirectory(dirname(path));
   const opened: OpenedRun[] = [];
   const compared = async (interruption: Interruption): Promise<void> => {
@@ -195,7 +195,7 @@ async function capturedVerdicts(
 // -------------------------------------------------------------------------------------------------------------- gate
 
 /**
- * Adds what the gate file says. The thresholds of both count. Other flags take precedence over the file.
+ * Adds the contents of the gate file. The thresholds of both count. Other flags take precedence over the file.
  *
  * @throws PermanentError `FileUnreadable`, `InvalidGateFile`
  */

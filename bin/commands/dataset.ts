@@ -46,7 +46,7 @@ const OPTIONS = options(
 );
 type DatasetFlags = FlagsOf<typeof OPTIONS>;
 
-/** What `--json` prints. */
+/** The output with `--json`. */
 export type DatasetReport = Awaited<ReturnType<typeof makeDataset>>;
 
 export default command('dataset', OPTIONS, (flags) =>
@@ -69,7 +69,7 @@ async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow) {
   // Before hours of reading, so that a server without datasets is named at once.
   if (name !== undefined) notice(`writes to: MLflow, ${mlflow.target.baseUrl.origin}`);
   const datasetId = name === undefined ? undefined : await resolveDataset(mlflow.rest, experiment.id, name);
-  // One more tells whether there are more.
+  // One additional trace shows whether there are more.
   const found = await selectTraces(mlflow.rest, { ...selection, limit: flags.limit + 1 });
   const selected = found.slice(0, flags.limit);
   progress('');
@@ -109,7 +109,7 @@ async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow) {
     captures: selected.length - missing.length,
     /** Older traces meet the conditions, too, which `--limit` leaves out. */
     more: found.length > selected.length,
-    /** Selected traces that have no line in it. */
+    /** Selected traces whose line is not in the dataset. */
     missing,
     /** MLflow's evaluation dataset, with `--name`. */
     dataset: datasetId === undefined ? undefined : { id: datasetId, name: name ?? '', ...filled },

@@ -36,7 +36,7 @@ export default command('doctor', OPTIONS, async ({ json, ledger, ...flags }) => 
 
 const COLORS = { ok: undefined, warning: bold, error: red, unknown: dim } as const;
 
-/** The findings by what they are about, each with what to do. */
+/** Returns the findings grouped by subject, each with its repair. */
 export function diagnosisPage({ findings, counts }: Diagnosis): Page {
   const groups = Object.entries(GROUPS).map(([heading, checks]) => {
     const rows = findings

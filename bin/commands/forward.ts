@@ -19,11 +19,11 @@ const OPTIONS = options(
 );
 type ForwardFlags = FlagsOf<typeof OPTIONS>;
 
-/** What `--json` prints. */
+/** The output with `--json`. */
 export interface ForwardReport {
   /** Files of the window, or about as many dead letters. */
   files: number;
-  /** Those of the files. */
+  /** Total size of the files. */
   bytes: number;
   /** `false` with `--dry-run`. */
   queued: boolean;

@@ -44,7 +44,7 @@ const OPTIONS = options(
 );
 type TruthFlags = FlagsOf<typeof OPTIONS>;
 
-/** What `--json` prints. */
+/** The output with `--json`. */
 export interface GroundTruthOutput {
   /** `null`: no labels were given. */
   run: TruthReport | null;

@@ -79,7 +79,7 @@ function shortened(_: string, value: unknown): unknown {
   return [...value.slice(0, MAX_ITEMS), `… (${whole(value.length - MAX_ITEMS)} more)`];
 }
 
-/** The trace in YAML, and who can judge it. */
+/** Returns the trace in YAML, and the scorers that can judge it. */
 export function linePage(report: LineReport): Page {
   const { quarantined, trace, format, wireFormat, notes } = report;
   const head = [

@@ -1,6 +1,6 @@
 /**
- * `inference-monitor inspect`: what capture files contain, what the stack would do with them, and what judging them
- * would cost, offline.
+ * `inference-monitor inspect`: shows offline what capture files contain, how the stack would process them, and the cost
+ * of judging them.
  */
 
 import { REDACT_KINDS } from '../../src/core/settings/redact-setting.ts';

@@ -1,4 +1,4 @@
-/** Chooses scorers, judge and captures for `judge`, says what it will cost, and asks. */
+/** Chooses scorers, judge and captures for `judge`, announces the cost, and asks for confirmation. */
 
 import { awsFailure } from '../../src/core/errors/aws-failures.ts';
 import { PermanentError, toNamedError } from '../../src/core/errors/errors.ts';
@@ -31,15 +31,15 @@ const QUIET_MS = 1_000;
 /** Spending more than this needs a person's consent, in US dollars. */
 const CONFIRM_USD = 1;
 
-/** In place of a model there may be the stand-in, which follows simple rules, or no judge. */
+/** Whether the judge is a model, instead of the stand-in with its simple rules, or no judge. */
 const isReal = ({ judgeModel = '' }: JudgeFlags): boolean => !['stand-in', 'none'].includes(judgeModel);
 
 /**
  * Judges the captures at a path.
  *
- * @returns `undefined` if the person does not agree to the cost
- * @throws PermanentError `UnknownName`, `NoScorer`, `JudgePriceUnknown`, `NotConfirmed`, those of the files, and the judge's failure
- *   before the first verdict
+ * @returns `undefined` if the user does not agree to the cost
+ * @throws PermanentError `UnknownName`, `NoScorer`, `JudgePriceUnknown`, `NotConfirmed`, the errors of the files, and
+ *   the judge's failure before the first verdict
  */
 export async function judgeFiles(path: string, flags: JudgeFlags, signal: AbortSignal, variables?: NodeJS.ProcessEnv) {
   const model = isReal(flags) ? flags.judgeModel : undefined;
@@ -73,7 +73,7 @@ async function judgeOpened(files: readonly SourceFile[], asked: Asked, signal: A
   const startedAt = Date.now();
   const seen = nothingSeen();
   const onCapture = (done: number): void => {
-    // What ends at once needs no progress.
+    // Short work needs no progress display.
     if (Date.now() - startedAt < QUIET_MS) return;
     const of = Math.max(found, seen.selected);
     progress.show({ facts: [`judged ${done} of ${of}`], share: done / of });
@@ -95,14 +95,14 @@ async function judgeOpened(files: readonly SourceFile[], asked: Asked, signal: A
     /** Files that cannot be read, or not to their end. */
     unreadable: seen.unreadable,
     thresholds,
-    /** What ended the judging early. */
+    /** The error that ended the judging early. */
     failure: named,
   };
 }
 
 export type JudgeReport = NonNullable<Awaited<ReturnType<typeof judgeFiles>>>;
 
-/** Those that are named; else the guidelines that are given; else all. */
+/** Returns the named scorers; else the given guidelines; else all scorers. */
 function chosenScorers(
   { scorer, guideline, judgeModel, atLeast = [] }: JudgeFlags,
   settings: CommandSettings,
@@ -130,7 +130,7 @@ const nothingSeen = () => ({
 });
 type Seen = ReturnType<typeof nothingSeen>;
 
-/** Yields the captures to judge. @param seen gets what was seen on the way */
+/** Yields the captures to judge. @param seen receives facts about the lines read */
 async function* capturesOf(
   files: readonly SourceFile[],
   { settings, flags, scorers }: Asked,
@@ -156,7 +156,10 @@ const remarks = ({ quarantined, selected, isEnd }: Seen, limit: number): string[
   ...(selected > 0 || quarantined === 0 ? [] : [`Expected: ${CAPTURE_FILES}.`]),
 ];
 
-/** Says what the real judge will cost, and asks if that is much. @returns the captures; `undefined` if the person does not agree */
+/**
+ * Announces the cost of the real judge, and asks for confirmation of a high cost. @returns the number of captures;
+ * `undefined` if the user does not agree
+ */
 async function agreed(
   captures: AsyncIterable<SelectedCapture>,
   { settings, flags: { budget, yes } }: Asked,

@@ -1,4 +1,7 @@
-/** `inference-monitor label`: picks the traces whose labels tell most about the true rate, and puts them before people. */
+/**
+ * `inference-monitor label`: picks the traces whose labels are most informative about the true rate, and presents them
+ * to people.
+ */
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { checkNames } from '../../src/core/errors/nearest.ts';
 import { percent } from '../../src/core/text/figure-text.ts';
@@ -15,7 +18,7 @@ import { assertHasTexts } from '../cli/settings.ts';
 import { windowFrom } from '../cli/window.ts';
 import { progress, tracesQuery } from './reading-traces.ts';
 
-/** One of each verdict at least; more than this are not labelled before the next call. */
+/** At least one trace of each verdict. More than the maximum will not be labelled before the next call. */
 const [FEWEST, MOST] = [2, 5000];
 
 const OPTIONS = options(

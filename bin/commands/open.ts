@@ -25,10 +25,10 @@ type OpenFlags = FlagsOf<typeof OPTIONS>;
 
 const TRACE = /^tr-[0-9a-f]{32}$/;
 
-/** What `--json` prints. */
+/** The output with `--json`. */
 export interface OpenedPage extends About {
   url: string;
-  /** Seconds until the login in the address ends. Absent: it contains none. */
+  /** Seconds until the login in the address expires. Absent if the address contains no login. */
   expiresInSeconds?: number;
 }
 
@@ -46,7 +46,7 @@ async function openPage(flags: OpenFlags): Promise<void> {
   if (!(await openInBrowser(page.url))) notice('No browser could be started: open the address yourself.');
 }
 
-/** @throws PermanentError `TwoPages`, and those of the page */
+/** @throws PermanentError `TwoPages`, and the errors of the page */
 async function pageOf({ what, ...flags }: OpenFlags): Promise<OpenedPage> {
   if (what !== undefined && flags.dashboard) {
     const facts = { got: `${what} and --dashboard`, expected: 'one of them' };
@@ -87,7 +87,7 @@ async function mlflowPage({ mlflow: { target }, experiment, about }: OpenedMlflo
   const client = new LambdaClient({ region: target.region });
   try {
     const login = await presignedMlflowUrl(client, target.arn);
-    // The login redirects to MLflow's page, and browsers keep the part after # if the redirect has none of its own.
+    // The login redirects to MLflow's page. Browsers keep the part after # if the redirect has no such part.
     const { hash } = new URL(pageOn('https://mlflow') ?? '');
     return { ...about, url: login + hash, expiresInSeconds: LOGIN_SECONDS };
   } finally {
@@ -104,7 +104,7 @@ const OPENERS: Partial<Record<NodeJS.Platform, [string, ...string[]]>> = {
   linux: ['xdg-open'],
 };
 
-/** Whether a person is at the terminal, on a machine that can show a browser. */
+/** Whether a user is at the terminal, on a machine that can show a browser. */
 const hasBrowser = (): boolean => {
   const { DISPLAY, WAYLAND_DISPLAY, WSL_DISTRO_NAME } = process.env;
   const isShown = process.platform !== 'linux' || Boolean(DISPLAY || WAYLAND_DISPLAY || WSL_DISTRO_NAME);

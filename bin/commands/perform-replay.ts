@@ -29,7 +29,7 @@ import { type ReplayStack, replayStack } from './replay-stack.ts';
 import { targetOf } from './replay-target.ts';
 import { dryRunPage, longWarning, printResult, showReplay } from './replay-text.ts';
 
-/** What `--dry-run --json` prints. */
+/** The output with `--dry-run --json`. */
 export interface DryRunOutput extends DryRun {
   /** Captured lines that are not sent, by reason. */
   skipped: Record<string, number>;
@@ -134,7 +134,7 @@ async function replayAndReport(
   try {
     await pool.open();
     interruption.signal.throwIfAborted();
-    // Only after everything has been reached: a replay that cannot run must not remove earlier results.
+    // Prepare the directory after all services were reached: a replay that cannot run must not remove earlier results.
     await prepareDirectory(directory);
     prepared = true;
     if (target.description.kind === 'sagemaker') await stack.register(run);
@@ -181,7 +181,7 @@ async function replayAndReport(
   }
 }
 
-/** From an hour on, a person has to agree. */
+/** A longer replay needs the user's confirmation. */
 const ASK_SECONDS = 3_600;
 
 /** @throws PermanentError `NotConfirmed` */
@@ -199,14 +199,14 @@ function plannedSeconds(index: SortedIndex, options: ReplayOptions): number {
   return isScheduled(options) ? scheduleSeconds(options, spanMs, index.total) : 0;
 }
 
-/** Whether the length of the schedule is that of the replay. */
+/** Whether the replay covers the whole schedule, so that both have the same length. */
 const isWholeSchedule = (options: ReplayOptions): boolean =>
   isByCapturedTimes(options) &&
   [options.fixedScheduleStartOffset, options.fixedScheduleEndOffset, options.requestCount].every(
     (limit) => limit === undefined,
   );
 
-/** Connects to the judge and MLflow before the first request, so that an unreachable one costs nothing. */
+/** Connects to the judge and MLflow before the first request, so that an unreachable service costs nothing. */
 async function connectServices(flags: ReplayFlags, settings: CommandSettings) {
   if (!flags.judge && !flags.mlflow) return {};
   const { connectPairwiseJudge, connectReplayMlflow } = await import('./replay-services.ts');

@@ -58,9 +58,9 @@ function rangeOf(flags: ProcessFlags): Pick<BackfillInput, 'from' | 'to'> {
 // They are put into the bucket, where the stack's rule starts the runs.
 
 /**
- * Puts capture files of this machine into the bucket, and follows the runs that the stack's rule starts.
+ * Uploads capture files of this machine to the bucket, and follows the runs that the stack's rule starts.
  *
- * @throws PermanentError `OptionsNeedCaptures`, and what `planUpload` throws
+ * @throws PermanentError `OptionsNeedCaptures`, and the errors of `planUpload`
  */
 async function processLocal(stack: DeployedStack, captures: StackCaptures, path: string, flags: ProcessFlags) {
   const plan = await planUpload(stack.storage, captures, path);

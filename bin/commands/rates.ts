@@ -1,4 +1,4 @@
-/** `inference-monitor rates`: how good the endpoint is, how sure that is, and what has changed. */
+/** `inference-monitor rates`: the quality of the endpoint, its uncertainty, and changes. */
 import { HOUR_MS } from '../../src/captures/files/capture-path.ts';
 import type { Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
@@ -61,7 +61,7 @@ export default command('rates', OPTIONS, async (flags) => {
 
 type RatesReport = Awaited<ReturnType<typeof ratesReport>>;
 
-/** What `--json` prints. */
+/** The output with `--json`. */
 export interface RatesOutput extends Omit<RatesReport, 'window'> {
   window: ReturnType<typeof isoWindow>;
 }
@@ -108,7 +108,7 @@ export async function ratesReport(
   checkNames('scorer', flags.scorer, [...active, ...scorersIn(all)]);
   // A window to compare with may bring more labels.
   const labelsOf: LabelsOf = (scorer, of) => {
-    // What people say of a shadow variant's replies changes no figure of the endpoint.
+    // People's labels on a shadow variant's replies do not affect the endpoint's figures.
     const own = of.some(isShadow) ? labels : labels.filter((label) => !isShadow(label));
     return labelsByCell(own, covered)(scorer, of);
   };
@@ -123,9 +123,9 @@ export async function ratesReport(
     groups,
     /** The shadow variants that are in no group, each by itself. */
     shadow: beside,
-    /** The objectives of the deployed stack, in the window, whatever scorers and variants were asked for. */
+    /** The objectives of the deployed stack in the window, for all scorers and variants. */
     objectives: objectives === undefined ? [] : await objectiveRates(storage, bucket, objectives, counted),
-    /** What was compared, if anything was. */
+    /** The windows that were compared, if any. */
     compared,
     warnings,
   };
@@ -149,7 +149,7 @@ async function compare(
     const shifted = (text: string, ms: number): string => new Date(hourBefore(text, nowMs) + ms).toISOString();
     const from = compareFrom ?? shifted(compareTo ?? '', -length);
     const earlier = hoursOf(from, compareTo ?? shifted(from, length), nowMs);
-    // A window that begins at an age is up to an hour longer than that.
+    // A window that begins at an age is up to an hour longer than this age.
     if (compareTo === undefined && earlier.toMs - window.fromMs === HOUR_MS) earlier.toMs = window.fromMs;
     if (earlier.fromMs < window.toMs && window.fromMs < earlier.toMs) {
       const facts = {

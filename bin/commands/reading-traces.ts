@@ -26,7 +26,7 @@ export function tracesQuery({ experiment, settings }: OpenedMlflow, window: Wind
   return { ...query, progress: (traces) => progress(`${traces} traces read`) };
 }
 
-/** Labels, and what a person should know of those that are missing. */
+/** Reads labels, with warnings about missing labels. */
 export type LabelReader = (
   window: TimeWindow,
 ) => Promise<Pick<WindowLabels, 'labels' | 'covered'> & { warnings: string[] }>;

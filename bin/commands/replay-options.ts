@@ -34,7 +34,7 @@ function chatOnly(type: string): string {
 
 const SPREADS = ['none', 'even', 'poisson'] as const;
 
-/** What the requests are sent to. */
+/** Options for the target of the requests. */
 const TARGET = options(
   option('--url <url>', 'target server; without a path, each request is sent to the path of its format'),
   option('--endpoint-type <type>', 'chat: send all requests to the path of chats, unless the URL has one', chatOnly),
@@ -98,7 +98,7 @@ export const REPLAY_OPTIONS = options(
 );
 export type ReplayFlags = FlagsOf<typeof REPLAY_OPTIONS>;
 
-/** Options of AIPerf that are not ours: each is refused with what to use. */
+/** Options of AIPerf that replay lacks. Each is refused with a suggestion for its replacement. */
 export const AIPERF_OPTIONS = Object.entries(aiperfFlags).flatMap(([use, flags]) =>
   flags.map((flag) =>
     new Option(`${flag} [value]`)

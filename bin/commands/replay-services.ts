@@ -13,9 +13,9 @@ import { type CommandSettings, commandSettings } from '../cli/settings.ts';
 import type { ReplayFlags } from './replay-options.ts';
 
 /**
- * Connects to the judge that compares replies. `--judge-model` overrules BEDROCK_MODEL_ID.
+ * Connects to the judge that compares replies. `--judge-model` overrides BEDROCK_MODEL_ID.
  *
- * @throws PermanentError `InvalidSettings`, and those of `requireJudge`
+ * @throws PermanentError `InvalidSettings`, and the errors of `requireJudge`
  */
 export async function connectPairwiseJudge(
   { judgeModel, budget = DEFAULT_JUDGE_BUDGET_USD }: Partial<Pick<ReplayFlags, 'judgeModel' | 'budget'>>,
@@ -25,7 +25,10 @@ export async function connectPairwiseJudge(
   return { judge: judgeOf(settings), ...(budget > 0 && { limit: new OwnLimit(budget) }) };
 }
 
-/** Connects to MLflow. Default of the experiment: that of the captures, with the suffix `-replays`. @throws errors of the server */
+/**
+ * Connects to MLflow. The default experiment is that of the captures, with the suffix `-replays`. @throws errors of the
+ * server
+ */
 export async function connectReplayMlflow(settings: CommandSettings, experimentName?: string) {
   const s3 = async () => (await import('../../src/core/aws/storage.ts')).createS3Client();
   const client = mlflowOf(settings, await s3());

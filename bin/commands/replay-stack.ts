@@ -14,13 +14,13 @@ export function replayStack(flags: StackFlags) {
     return opened;
   };
 
-  /** Returns the settings of the stack that a person names, else those of the environment and `.env`. */
+  /** Returns the settings of the stack that the user names, else the settings of the environment and `.env`. */
   async function settings(own: SettingFlags): Promise<CommandSettings> {
     if (!namesStack(flags)) return commandSettings(own);
     return (await import('../cli/stack.ts')).stackSettings(await open(), own);
   }
 
-  /** Registers the run, and again each day. If that is not possible, it says so on standard error. */
+  /** Registers the run, and again each day. If that fails, prints a notice on standard error. */
   async function register(run: string): Promise<void> {
     const { MARK_MS, registerReplay } = await import('../../src/replay/marks/believe.ts');
     const registered = async (): Promise<void> => {
@@ -35,7 +35,10 @@ export function replayStack(flags: StackFlags) {
     setInterval(registered, MARK_MS).unref();
   }
 
-  /** Returns what tells the requests of earlier replays in a file. What cannot be looked up counts as traffic. */
+  /**
+   * Returns the reader of replay registrations, to leave out requests of earlier replays. Requests that cannot be
+   * looked up count as traffic.
+   */
   function marks(): Pick<Marks, 'runOf'> {
     let found: Promise<Marks> | undefined;
     const find = async (): Promise<Marks> => {

@@ -1,4 +1,7 @@
-/** What the replay command prints: the plan of a dry run, the progress, and the figures at the end, as text and as JSON. */
+/**
+ * The output of the replay command: the plan of a dry run, the progress, and the figures at the end, as text and as
+ * JSON.
+ */
 import { whole } from '../../src/core/text/figure-text.ts';
 import { block, exact, facts, type Page } from '../../src/core/text/page.ts';
 import { shellWord } from '../../src/core/text/shell-word.ts';
@@ -24,7 +27,7 @@ import type { ReplayFlags } from './replay-options.ts';
 
 const NO_CAPTURES = ['NotJson', 'NotACaptureRecord'];
 
-/** Explains why nothing can be sent, and what was expected. */
+/** Explains why no request can be sent, and the expected input. */
 const nothingToSend = (skipped: ReadonlyMap<string, number>): string =>
   `no record is valid, or none is in the window.${
     NO_CAPTURES.some((reason) => skipped.has(reason)) ? ` Expected: ${CAPTURE_FILES}.` : ''
@@ -113,15 +116,15 @@ const publishedPage = (experiment: string, published: Published): Page => [
 
 interface ReplayPlace {
   directory: string;
-  /** Of the HTML report, if it was written. */
+  /** Path of the HTML report, if it was written. */
   report?: string | undefined;
-  /** In MLflow; empty without it. */
+  /** The experiment in MLflow; empty without MLflow. */
   experiment: string;
   /** Sends the rest of the schedule. */
   restCommand?: string | undefined;
 }
 
-/** What `--json` prints. */
+/** The output with `--json`. */
 export type ReplayOutput = ReturnType<typeof replayAsJson>;
 
 function replayAsJson(result: ReplayResult, followed: Partial<FollowedUp>, place: ReplayPlace) {
@@ -130,7 +133,7 @@ function replayAsJson(result: ReplayResult, followed: Partial<FollowedUp>, place
   const { comparison, published, failures = [] } = followed;
   return {
     run: result.run,
-    /** Of the result files. */
+    /** Directory of the result files. */
     directory,
     sent: result.sent,
     succeeded: stats.succeeded,
@@ -142,11 +145,11 @@ function replayAsJson(result: ReplayResult, followed: Partial<FollowedUp>, place
     /** Captured lines that are not sent, by reason. */
     skipped: Object.fromEntries(skippedReasons),
     seconds: durationSeconds(stats),
-    /** By Ctrl-C. */
+    /** Whether Ctrl-C stopped it. */
     stopped: result.wasCancelled,
-    /** With `--goodput`. */
+    /** Set with `--goodput`. */
     goodRequests: stats.withObjectives ? stats.good : undefined,
-    /** Why the client, and not the target, may be what was measured. */
+    /** Reason why the measurements may show the client's speed instead of the target's. */
     bottleneck: bottleneckOf(result),
     /** AIPerf's metrics, in ms and tokens. */
     metrics: Object.fromEntries(
@@ -156,10 +159,10 @@ function replayAsJson(result: ReplayResult, followed: Partial<FollowedUp>, place
       }),
     ),
     errors: stats.errorsByCount.map(({ error: { code, type, message }, count }) => ({ code, type, message, count })),
-    /** With `--compare`. */
+    /** Set with `--compare`. */
     comparison,
     mlflow: published && { runId: published.runId, experiment, traces: published.traces, refused: published.refused },
-    /** Of the steps after the replay. */
+    /** Failures of the steps after the replay. */
     failures,
   };
 }
@@ -174,7 +177,7 @@ const ms = (value: number | undefined): string =>
 interface Shown {
   progress: SendProgress;
   stats: RunStats;
-  /** Total number of requests, as far as it is known. */
+  /** Total number of requests, as far as known. */
   total(): number;
   /** Length of the schedule in seconds, if there is one. */
   seconds: number | undefined;

@@ -28,7 +28,10 @@ const NEEDS = {
   inferenceComponent: ['endpoint'],
 } as const;
 
-/** SageMaker refuses each request to a variant that the endpoint does not have. Where nothing can be asked before, it tells. */
+/**
+ * Checks that the endpoint has the variant, because SageMaker refuses each request to another one. If the endpoint
+ * cannot be described, the requests will show it.
+ */
 async function checkVariant({ endpoint, variant, region }: ReplayFlags): Promise<void> {
   if (endpoint === undefined || variant === undefined) return;
   const { lambda } = environmentClients(region ? { region } : {});

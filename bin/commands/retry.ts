@@ -1,4 +1,4 @@
-/** `inference-monitor retry`: processes again what a run left unfinished, and follows that run. */
+/** `inference-monitor retry`: processes the unfinished work of a run again, and follows the new run. */
 import { type ExecutionInput, RETRY_WHAT, type RetryWhat } from '../../src/core/contract/input.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { inputOptions, reportOf, runOptions, startAndFollow } from '../cli/follow-and-report.ts';
@@ -19,7 +19,7 @@ export default command('retry', OPTIONS, (flags) =>
   withStack(flags, async (stack) => {
     const report = await reportOf(stack, flags.run);
     const options = inputOptions(flags);
-    // A retry of chunks knows only of those that were planned.
+    // A retry of chunks includes only planned chunks.
     if ((flags.what ?? 'failed') === 'failed' && !isPlanned(report)) {
       notice('Planning had not finished, so the whole input of the run is started again.');
       return startAndFollow(stack, { ...(report.input as ExecutionInput), ...options }, flags);

@@ -16,15 +16,15 @@ const OPTIONS = options(
   ...stackOptions(),
 );
 
-/** What `--json` prints. */
+/** The output with `--json`. */
 export interface RunsOutput {
   runs: ReturnType<typeof asJson>[];
-  /** There are older ones, which `--limit` leaves out. */
+  /** Whether `--limit` leaves out older runs. */
   more: boolean;
 }
 
 export default command('runs', OPTIONS, async (flags) => {
-  // One more tells whether there are more.
+  // One additional run shows whether there are more.
   const query = { ...windowOfFlags(flags), status: flags.status, limit: flags.limit + 1 };
   await withStack(flags, async ({ clients, outputs, about }) => {
     const listed = flags.replays
@@ -45,7 +45,7 @@ function asJson(one: ListedRun | ListedReplay) {
     status: one.status,
     startedAt: one.startedAt,
     endedAt: one.endedAt ?? null,
-    /** As text. */
+    /** The request, as text. */
     asked: one.asked,
     /** `null`: the run has not written a summary. */
     figures: summary
@@ -60,7 +60,7 @@ function asJson(one: ListedRun | ListedReplay) {
           usd: summary.spend.usd,
         }
       : null,
-    /** Only of replays. */
+    /** Number of requests; only for replays. */
     requests: ('requests' in one && one.requests) || null,
   };
 }
@@ -70,7 +70,7 @@ const listPage = (runs: RunsOutput['runs'], isReplay: boolean | undefined): Page
   return [rows.length === 0 && 'There are no such runs.', table(rows.map(Object.values), Object.keys(rows[0] ?? {}))];
 };
 
-/** The cells by the heads of their columns. */
+/** Returns the cells by column name. */
 function rowOf(one: RunsOutput['runs'][number], isReplay = false): Record<string, string> {
   const { run, status, startedAt, endedAt, asked, figures, requests } = one;
   const counts = isReplay

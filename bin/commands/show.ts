@@ -91,7 +91,10 @@ async function writeLines(
   print<Quarantined>(found, json, writtenPage(found), stack.about);
 }
 
-/** Of a line over the bound only the place is kept: it is read from the capture file. @returns `undefined` if that is gone */
+/**
+ * Returns the bytes of a line. For a line over the bound only the location is stored, so it is read from the capture
+ * file. @returns `undefined` if the file is gone
+ */
 async function bytesOf(storage: Storage, entry: QuarantineEntry): Promise<Buffer | undefined> {
   const { bucket, key, etag, versionId, start, end, base64 } = entry;
   if (base64 !== undefined) return Buffer.from(base64, 'base64');

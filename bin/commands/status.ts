@@ -37,11 +37,11 @@ export default command('status', OPTIONS, (flags) =>
   }),
 );
 
-/** What Bedrock says of the models that judge. A person without the permission is not told. */
+/** Checks the judge's models in Bedrock. Returns no result if the user lacks the permission. */
 const judgesOf = ({ environment }: AskedStack) =>
   Promise.all(judgeModels(environment).map((model) => inTime(checkJudgeModel(model), 3_000).catch(() => undefined)));
 
-/** Returns what is asked about a deployed stack. Its functions know its settings. */
+/** Returns the context for questions about a deployed stack, with the settings of its functions. */
 export async function askedStack(stack: DeployedStack): Promise<AskedStack> {
   const { storage, clients, outputs, flag } = stack;
   const environment = readEnvironment(await deployedSettings(stack));

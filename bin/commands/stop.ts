@@ -1,4 +1,7 @@
-/** `inference-monitor stop`: stops a run and says what that leaves, or a cloud replay, whose results it waits for. */
+/**
+ * `inference-monitor stop`: stops a run and explains the consequences, or stops a cloud replay and waits for its
+ * results.
+ */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { InvokeCommand } from '@aws-sdk/client-lambda';
@@ -17,7 +20,7 @@ import { type FoundExecution, findExecution } from '../operate/executions.ts';
 import { hasEnded } from '../operate/run-progress.ts';
 import { type RunReport, readRunReport } from '../operate/run-report.ts';
 
-/** What `--json` prints. `status` is that of the execution, as Step Functions names it. */
+/** The output with `--json`. `status` is the status of the execution in Step Functions. */
 export type StopResult = Awaited<ReturnType<typeof stopRun> | ReturnType<typeof stopReplay>>;
 
 const OPTIONS = options(
@@ -47,7 +50,7 @@ async function stopRun(stack: DeployedStack, { executionArn, status }: FoundExec
   if (isRunning) {
     await clients.sfn.send(new StopExecutionCommand({ executionArn, error: 'RunStopped', cause: CAUSE }));
   }
-  // It may have ended just before.
+  // The execution may have ended just before.
   const found = await findExecution(clients.sfn, machinesOf(stack), executionArn);
   const report = await readRunReport(clients, outputs.workBucket, found);
   const why = report.error ? ` (${report.error.name})` : '';
@@ -90,7 +93,7 @@ async function stopReplay(stack: DeployedStack, found: FoundExecution, say: Say)
     // Written before the execution stops: if the shards use up the account's concurrency, StopReplay starts late.
     await putStopMark(storage, bucket, run, CAUSE);
     await clients.sfn.send(new StopExecutionCommand({ executionArn, error: 'ReplayStopped', cause: CAUSE }));
-    // It may have ended just before.
+    // The execution may have ended just before.
     status = (await findExecution(clients.sfn, machinesOf(stack), executionArn)).status;
     if (status === 'SUCCEEDED') say(`The replay ${run} ended before it could be stopped.`);
     else say(`Stopping the replay ${run}: its shards end within seconds.`);
@@ -123,10 +126,10 @@ async function stopReplay(stack: DeployedStack, found: FoundExecution, say: Say)
     kind: 'replay' as const,
     run,
     status,
-    /** Requests; absent: nothing was sent, or there are no results yet. */
+    /** Number of sent requests. Absent if none was sent, or there are no results yet. */
     sent,
     requests,
-    /** Where the results are, in S3. */
+    /** Location of the results in S3. */
     results: figures && results,
   };
 }

@@ -53,7 +53,7 @@ export default command('worst', OPTIONS, (flags) =>
   }),
 );
 
-/** Characters of the rationale, and of a request or a reply. `--json` has all of them. */
+/** Maximum number of characters of the rationale, and of a request or a reply. `--json` contains them completely. */
 const MAX_RATIONALE = 300;
 const MAX_PREVIEW = 120;
 
@@ -75,7 +75,7 @@ export const worstPage = (worst: readonly WorstTrace[], linkOf: (trace: WorstTra
     );
   });
 
-/** Only of categories and numbers does the value say more than that the reply fails. */
+/** Only values of categories and numbers add information to the failure. */
 function verdictText({ scorer, value, degree, by, source, rationale }: StandingVerdict): string {
   const person = by === 'person' ? ` (${source})` : '';
   const part = degree < 1 ? ' in part' : '';

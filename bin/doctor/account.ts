@@ -6,7 +6,7 @@ import { awsFailure } from '../../src/core/errors/aws-failures.ts';
 import type { CheckedSettings } from '../../src/core/settings/schema.ts';
 import { broken, type CheckContext, type Found, ok, warning } from './finding.ts';
 
-/** Without these nothing else can be asked. */
+/** Errors after which no other request can succeed. */
 const USELESS = new Set(['AwsCredentialsMissing', 'AwsCredentialsExpired', 'AwsCredentialsInvalid', 'ClockSkewed']);
 
 /** @param source of the region. @throws Error if STS cannot be asked for a reason other than the credentials */
@@ -27,7 +27,7 @@ export async function checkAccount(context: CheckContext, source: string): Promi
   }
 }
 
-/** The account and the region that AWS is asked with, in words. Default: those of the environment. */
+/** Describes the account and the region of requests to AWS. Default: those of the environment. */
 export async function callerOf(region?: string, profile?: string): Promise<string> {
   const lambda = new LambdaClient({ ...(region && { region }), ...(profile && { profile }) });
   const account = await queryAws(lambda, 'sts', 'GetCallerIdentity').then(

@@ -22,11 +22,11 @@ type AskContext = Pick<CheckContext, 'lambda' | 'region' | 'settings'>;
 
 const REPAIR = 'check BEDROCK_MODEL_ID and MLFLOW_EVALUATION_MODEL_PARAM';
 
-/** Makes `checkAnswer` a finding. */
+/** Turns the result of `checkAnswer` into a finding. */
 export const askJudge = (context: AskContext, model: string): Promise<Finding[]> =>
   checked('answer', 'bedrock:InvokeModel', () => checkAnswer(context, model), ANSWER_LIMIT_MS);
 
-/** Prints the most that the call can cost before it is made, and keeps what it teaches in the table of a deployed stack. */
+/** Prints the maximum cost of the call before it is made, and stores its findings in the table of a deployed stack. */
 export async function checkAnswer({ lambda, region, settings }: AskContext, BEDROCK_MODEL_ID: string): Promise<Found> {
   // The clients of the judge and of the table have the region of a function.
   process.env.AWS_REGION = region;
@@ -41,7 +41,8 @@ export async function checkAnswer({ lambda, region, settings }: AskContext, BEDR
   const most = judge.maxCostUsd(canaryCapture, scorers);
   if (most === null) return warning('The judge was not asked: its price is unknown.', 'set JUDGE_PRICES');
   notice(`Asking ${judgeName(BEDROCK_MODEL_ID)} one question, for ${dollars(most)} at most.`);
-  // A call that may have been paid without an answer leaves no room for another one. Refused and throttled calls cost nothing.
+  // A call that may have been paid without an answer leaves no room for another call. Refused and throttled calls cost
+  // nothing.
   const answer = await askCanary(judge, scorers, { limit: new OwnLimit(most) }).catch((error: Error) => error);
   if (answer instanceof Error) {
     const paid = answeredBefore(answer).spend.usd;

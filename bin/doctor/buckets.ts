@@ -20,7 +20,10 @@ import { sum } from '../../src/core/values/sum.ts';
 import { broken, type CheckContext, checked, type Found, ok, unknown, warning } from './finding.ts';
 import { isInUse } from './stack.ts';
 
-/** S3 tells the region of a bucket even to those who may not look at it. @param ExpectedBucketOwner any other makes it 403 */
+/**
+ * S3 returns the region of a bucket even to callers without access. @param ExpectedBucketOwner any other owner makes it
+ * 403
+ */
 async function headBucket(s3: S3Client, Bucket: string, ExpectedBucketOwner?: string) {
   try {
     const { BucketRegion: region } = await s3.send(new HeadBucketCommand({ Bucket, ExpectedBucketOwner }));
@@ -34,15 +37,15 @@ async function headBucket(s3: S3Client, Bucket: string, ExpectedBucketOwner?: st
 
 interface Place {
   setting: string;
-  /** The consequence of another region, and what to do about it. */
+  /** The consequence of another region, and its remedy. */
   why: string;
   remedy: string;
-  /** The account that it must be of, and what to do otherwise. */
+  /** The account that must own the bucket, and the remedy otherwise. */
   owner: string | undefined;
   ownerRemedy: string;
 }
 
-/** What is wrong with the existence, the region or the owner of a bucket. */
+/** Finds faults of the existence, the region or the owner of a bucket. */
 async function placeFault({ s3, region: ours }: CheckContext, bucket: string, place: Place) {
   const { setting, why, remedy, owner, ownerRemedy } = place;
   const { region = ours, status } = await headBucket(s3, bucket);
@@ -58,7 +61,10 @@ async function placeFault({ s3, region: ours }: CheckContext, bucket: string, pl
   return isForeign ? broken(`The bucket ${bucket} belongs to another account.`, ownerRemedy) : undefined;
 }
 
-/** Checks what a deployment with a wrong capture bucket would only find out while it is rolled back, and what arrives. */
+/**
+ * Checks the capture bucket, because a deployment would discover a wrong bucket only during its rollback. Also checks
+ * whether captures arrive.
+ */
 export async function checkCaptures(context: CheckContext, bucket: string): Promise<Found> {
   if (context.capturePrefix === undefined) return undefined;
   const fault = await placeFault(context, bucket, {

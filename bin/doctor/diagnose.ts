@@ -1,4 +1,4 @@
-/** All checks of `doctor`, in the order of their findings. Nothing is changed, and only `--ask-judge` is paid for. */
+/** All checks of `doctor`, in the order of their findings. They change nothing, and only `--ask-judge` costs money. */
 
 import { ARN_NAMES } from '../../lib/settings/checks.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
@@ -42,7 +42,7 @@ export interface DoctorFlags {
 }
 
 export interface Diagnosis extends About {
-  /** Whether nothing is broken. What could not be checked may be. */
+  /** Whether nothing is broken. Checks that could not be made may hide faults. */
   healthy: boolean;
   counts: Record<Finding['level'], number>;
   findings: Finding[];
@@ -123,7 +123,7 @@ async function stackElsewhere(clients: Clients, flags: DoctorFlags): Promise<Dep
   const { STACK_PREFIX: inShell, SAGEMAKER_ENDPOINT_NAME: endpoint } = process.env;
   const { stack = inShell } = flags;
   if (!stack || stack === dotenvOfCommand().STACK_PREFIX) return undefined;
-  // The settings of the environment may be those of a first deployment.
+  // The settings of the environment may be meant for a first deployment.
   const found = await openStack(flags, clients).catch((e) => (stack === inShell ? undefined : Promise.reject(e)));
   return found?.outputs.endpoint === endpoint ? undefined : found;
 }

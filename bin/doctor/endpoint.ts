@@ -1,4 +1,4 @@
-/** Checks the endpoint whose captures are processed: that it serves, what it captures, and where to. */
+/** Checks the endpoint whose captures are processed: whether it serves, what it captures, and the destination. */
 
 import { callAws } from '../../src/core/aws/aws-json.ts';
 import type { Endpoint } from '../../src/core/aws/endpoint.ts';
@@ -114,7 +114,7 @@ async function keyFault({ lambda, settings }: CheckContext, key: string | undefi
   if (!key) return undefined;
   const own = settings.DATA_CAPTURE_KMS_KEY_ARN;
   const idOf = (arn: string): string => arn.split('/').at(-1) ?? '';
-  // It may be the id or the ARN of a key or of an alias.
+  // The value may be the id or the ARN of a key or of an alias.
   const { KeyMetadata } = key.includes('alias/')
     ? await callAws<{ KeyMetadata?: { Arn?: string } }>(lambda, 'kms', 'DescribeKey', { KeyId: key })
     : {};

@@ -1,4 +1,7 @@
-/** Checks what the settings name beside endpoint, buckets and MLflow: a VPC, keys, secrets, endpoints of replays. */
+/**
+ * Checks the resources in the settings other than endpoint, buckets and MLflow: a VPC, keys, secrets, endpoints of
+ * replays.
+ */
 
 import { callAws } from '../../src/core/aws/aws-json.ts';
 import { queryAws } from '../../src/core/aws/aws-query.ts';

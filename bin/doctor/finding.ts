@@ -1,4 +1,4 @@
-/** What `doctor` finds: for each check what is, and what to do about it; and what the checks share. */
+/** The findings of `doctor`: for each check the result and its remedy; and helpers that the checks share. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { BedrockClient } from '@aws-sdk/client-bedrock';
@@ -6,21 +6,21 @@ import { awsFailure, nameOperations } from '../../src/core/errors/aws-failures.t
 import type { CheckedSettings, Settings } from '../../src/core/settings/schema.ts';
 import { environmentClients } from '../operate/aws-clients.ts';
 
-/** The result of a check, and what to do about it. */
+/** The result of a check, and its remedy. */
 export interface Finding {
-  /** What was checked, such as `endpoint`. */
+  /** Name of the check, such as `endpoint`. */
   check: string;
   /** `error`: the deployed stack fails or misses captures; `warning`: it may; `unknown`: this check could not run from here. */
   level: 'ok' | 'warning' | 'error' | 'unknown';
   message: string;
-  /** What a person can do. */
+  /** The user's remedy. */
   repair?: string;
 }
 
-/** What a check finds; its name is added, unless it says another one. */
+/** A finding before the check's name is added, unless it names another check. */
 type Said = Omit<Finding, 'check'> & { check?: string };
 
-/** What a check returns. */
+/** The result of a check. */
 export type Found = Said | false | undefined | readonly Found[];
 
 const finding =
@@ -34,10 +34,10 @@ export const unknown = finding('unknown');
 const isList = (found: Found): found is readonly Found[] => Array.isArray(found);
 const flat = (found: Found): Said[] => (isList(found) ? found.flatMap(flat) : found ? [found] : []);
 
-/** Says what a check has found under the name of another one. */
+/** Reports a finding under the name of another check. */
 export const under = (check: string, found: Found): Finding[] => flat(found).map((one) => ({ check, ...one }));
 
-/** Of a check: its name, the actions in IAM that a person needs for it, and how it is made. */
+/** A check: its name, the IAM actions that the user needs for it, and its function. */
 export type Check<Of> = readonly [name: string, action: string, make: (of: Of) => Promise<Found>];
 
 /** A check of a setting, which is made if the setting has a value, or a list of some. */
@@ -55,17 +55,18 @@ export const checkOf = <Name extends keyof CheckedSettings>(
   return [name, action, ifSet];
 };
 
-/** Makes checks at the same time. Their findings are in the order of the checks. */
+/** Runs checks concurrently. Their findings are in the order of the checks. */
 export const checkAll = async <Of>(checks: readonly Check<Of>[], of: Of): Promise<Finding[]> =>
   (await Promise.all(checks.map(([name, action, make]) => checked(name, action, () => make(of))))).flat();
 
 export const hasError = (found: readonly Finding[]): boolean => found.some(({ level }) => level === 'error');
 
-/** A person waits. What does not answer by then does not answer from here. */
+/** Time limit, because a user waits. A service that does not answer by then is treated as unreachable from here. */
 const LIMIT_MS = 20_000;
 
 /**
- * Makes a check within a time limit. One that cannot be made says why, and names the action that a person lacks.
+ * Runs a check within a time limit. If it cannot be made, the finding has the reason, and the action that the user
+ * lacks.
  *
  * @param action in IAM
  */
@@ -86,7 +87,7 @@ function unasked(check: string, action: string, error: unknown): Said {
 }
 
 // ----------------------------------------------------------------------------------------------- what checks share
-// The settings, and clients that do not make a person wait.
+// The settings, and clients with short time limits.
 
 /** `lambda`: also for services without a client of their own (bin/operate/aws-calls.ts). */
 export type Clients = ReturnType<typeof quickClients>;
@@ -99,17 +100,17 @@ export interface DeployedState {
 
 export interface CheckContext extends Clients {
   region: string;
-  /** That of the caller, once it is known. */
+  /** The caller's account, once known. */
   account?: string;
-  /** The valid ones, with defaults. */
+  /** The valid settings, with defaults. */
   settings: Partial<CheckedSettings>;
-  /** As the stack has them, if all are valid. */
+  /** The settings in the stack's form, if all are valid. */
   complete: Settings | undefined;
   /** Ends with `/`. */
   capturePrefix: string | undefined;
   /** The stack of STACK_PREFIX. */
   stack(): Promise<DeployedState | undefined>;
-  /** The person says that there is a stack. */
+  /** Whether the user states that the stack exists. */
   isNamed: boolean;
 }
 

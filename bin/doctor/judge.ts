@@ -1,4 +1,4 @@
-/** Checks that the judge's model exists, until when, whether the account may use it, and what it costs. */
+/** Checks that the judge's model exists, until when, whether the account may use it, and its price. */
 
 import { GetFoundationModelAvailabilityCommand } from '@aws-sdk/client-bedrock';
 import { isStandIn, judgeModels, judgeName, parseJudgeId, splitEndpoint } from '../../src/judge/judge-id.ts';
@@ -13,7 +13,7 @@ import {
 import { checkServing } from './endpoint.ts';
 import { broken, type CheckContext, checked, type Found, ok, under, unknown, warning } from './finding.ts';
 
-/** The judge that the settings name, and the first model of a cascade; none in a region without a default. */
+/** Checks the judge in the settings, and the first model of a cascade. Finds nothing in a region without a default. */
 export const checkJudge = (context: CheckContext, BEDROCK_MODEL_ID: string): Promise<Found> => {
   const models = judgeModels({ BEDROCK_MODEL_ID, JUDGE_CASCADE: context.settings.JUDGE_CASCADE });
   return Promise.all(models.map((model) => checkModel(context, model)));
@@ -55,7 +55,7 @@ function priceOf({ region, settings }: CheckContext, model: string): Found {
 const USE_ONCE =
   "use the model once in the account, in the playground of the Bedrock console, which also has its vendor's form: the functions cannot subscribe to it";
 
-/** Whether the account may use a foundation model. A profile may route to other regions than its own. */
+/** Checks whether the account may use a foundation model. A profile may route to other regions than its own. */
 async function checkAccess({ bedrock, region }: CheckContext, modelId: string, isProfile: boolean): Promise<Found> {
   const reply = await bedrock.send(new GetFoundationModelAvailabilityCommand({ modelId }));
   const { agreementAvailability, authorizationStatus, entitlementAvailability, regionAvailability } = reply;

@@ -28,7 +28,10 @@ const OTLP: Call = {
 
 type Writable = 'yes' | 'no route' | 'denied';
 
-/** Whether a method of writing is open, without writing: the server looks at the permission and then refuses an empty trace. */
+/**
+ * Checks whether writing is permitted, without writing: the server checks the permission and then refuses an empty
+ * trace.
+ */
 async function isOpen({ rest }: MlflowClient, call: Call): Promise<Writable> {
   try {
     await rest.bytes(call);
@@ -50,7 +53,7 @@ export async function checkMlflow(context: CheckContext, uri: string): Promise<F
   return [managed, await checkServer(context.settings)];
 }
 
-/** What SageMaker says of a managed MLflow: its state, and the bucket of its artifacts. */
+/** Checks a managed MLflow in SageMaker: its state, and the bucket of its artifacts. */
 async function checkManaged({ lambda, settings, region }: CheckContext, uri: string): Promise<Found> {
   const found = await describeMlflow(lambda, uri);
   const ask = 'correct MLFLOW_TRACKING_URI: aws sagemaker list-mlflow-apps';
@@ -99,7 +102,10 @@ async function checkServer(settings: CheckContext['settings']): Promise<Found> {
   }
 }
 
-/** Whether another stack writes the endpoint's traces to the experiment: then no run of this one starts. And whether its name has changed. */
+/**
+ * Checks whether another stack writes the endpoint's traces to the experiment, because then no run of this stack
+ * starts; and whether its name has changed.
+ */
 async function checkOwner({ rest }: MlflowClient, settings: CheckContext['settings']): Promise<Found> {
   const { SAGEMAKER_ENDPOINT_NAME: endpoint, STACK_PREFIX: stack, MLFLOW_EXPERIMENT_SHARED: isShared } = settings;
   const { MLFLOW_EXPERIMENT_NAME: name = endpoint } = settings;

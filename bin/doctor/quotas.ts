@@ -1,4 +1,4 @@
-/** Reads the quotas that limit a stack, and says how many captures a day they allow. */
+/** Reads the quotas that limit a stack, and computes how many captures a day they allow. */
 
 import { GetAccountSettingsCommand } from '@aws-sdk/client-lambda';
 import type { CheckedSettings } from '../../src/core/settings/schema.ts';
@@ -14,7 +14,7 @@ import { broken, type CheckContext, type Found, ok, warning } from './finding.ts
 const MINUTES_PER_DAY = 1_440;
 const number = (value: number): string => value.toLocaleString('en-US');
 
-/** Functions that plan and sum up beside those of the chunks. */
+/** Number of functions that plan and summarize, in addition to the functions for chunks. */
 const OTHERS = 2;
 
 /** New accounts have 10 concurrent invocations in place of 1,000. */
@@ -37,7 +37,7 @@ interface ServiceQuota {
 /** The tokens of a model's id, or of its name in a quota, in no order: ids put the version before or after the family. */
 const tokensOf = (name: string): string => (name.toLowerCase().match(/[a-z]+|\d+/g) ?? []).toSorted().join(' ');
 
-/** What a quota counts, and the model it is for, from its name. */
+/** Parses the unit and the model of a quota from its name. */
 const QUOTA =
   /^(?<kind>on-demand|cross-region|global cross-region) model inference (?<unit>requests|tokens) per (?<per>minute|day) for (?<model>.+)$/i;
 
@@ -52,7 +52,7 @@ export function quotasOf(
 ): { unit: string; perDay: number; name: string }[] {
   const { model: id = '', profile } = resolveModel(model) ?? {};
   const kind = profile === undefined ? 'on-demand' : profile === 'global' ? 'global cross-region' : 'cross-region';
-  // Without `-20251001-v1:0`, the date and version that names in quotas do not have.
+  // Removes `-20251001-v1:0`, because names of quotas do not contain date and version.
   const [plain = ''] = id.split(':');
   const tokens = tokensOf(plain.replace(/-v\d$/, '').replace(/-\d{8}$/, ''));
   return quotas.flatMap(({ QuotaName: name = '', Value: value = 0 }) => {
@@ -66,7 +66,7 @@ export function quotasOf(
 /** An answer takes 10 s (docs/scale.md), and twice that when the model is busy. */
 const SLOW_ANSWERS_PER_MINUTE = 3;
 
-/** Whether the quota of requests keeps as many calls under way as the size makes. */
+/** Checks whether the quota of requests allows as many concurrent calls as the size makes. */
 function checkSize({ SIZE }: CheckedSettings, quotas: ReturnType<typeof quotasOf>): Found {
   const { judgeCalls } = SIZES[SIZE];
   const { perDay = Infinity } = quotas.find(({ unit }) => unit === 'requests') ?? {};
@@ -89,7 +89,7 @@ export async function checkBedrock({ lambda, settings }: CheckContext, main: str
     const message = `Service Quotas has no quota of ${judge} under its name.`;
     return warning(message, 'look for it there, under Amazon Bedrock');
   }
-  // Of a cascade, the model that is asked about every capture.
+  // In a cascade, this model is asked about every capture.
   const asked = { ...(settings as CheckedSettings), BEDROCK_MODEL_ID: judge, JUDGE_CASCADE: undefined };
   const options = { judge: 'converse', sampleRate: 1 } as const;
   const size = estimateFromSizes(asked, activeScorers(asked), options, { captures: 1, bytes: LINE_BYTES });

@@ -16,7 +16,7 @@ const OF_STACK = 'What the stack is deployed with is checked, not the settings o
  *
  * @param region `undefined` if it is not given
  * @param flags take precedence over the environment and `.env`
- * @param deployed - in their place, what the functions of a stack have
+ * @param deployed settings of a stack's functions, which replace the environment and `.env`
  */
 export function checkSettingsFor(region: string | undefined, flags: Variables, deployed?: Variables) {
   const dotenv = dotenvOfCommand();
@@ -30,9 +30,9 @@ export function checkSettingsFor(region: string | undefined, flags: Variables, d
     return warning(`${message}.`, repair);
   });
   return {
-    /** The valid ones, with defaults. */
+    /** The valid settings, with defaults. */
     settings: readEach(settingsSchema, withDefaultJudge(variables, region)).values,
-    /** As the stack has them, if all are valid. */
+    /** The settings in the stack's form, if all are valid. */
     complete,
     findings: [...under('names', misspelt), ...under('settings', found)],
   };

@@ -1,4 +1,4 @@
-/** Says what captures of the endpoint's newest files are like. It reads them with the stack's own reader. */
+/** Describes the captures in the endpoint's newest files, read with the stack's own reader. */
 
 import { backfillObjects, type CaptureScope } from '../../src/captures/files/capture-objects.ts';
 import { readLines } from '../../src/captures/lines/read-lines.ts';
@@ -11,7 +11,7 @@ import { shapeTally } from '../offline/shape.ts';
 import { type CheckContext, type Found, ok, warning } from './finding.ts';
 
 const DAY_MS = 24 * 3_600_000;
-/** How far back files are looked for, until there are as many as captures are asked for. */
+/** Days to search for files, increased until there are enough captures. */
 const DAYS = [1, 7, 90];
 
 /** @param count captures to read */
@@ -45,7 +45,7 @@ export const checkShape =
     return facts.map(({ says, setting }) => (setting === undefined ? ok(says) : warning(says, `set ${setting}`)));
   };
 
-/** @param enough files, so that no older ones are looked for */
+/** @param enough number of files that makes a search for older files unnecessary */
 async function newestFiles(storage: Storage, scope: CaptureScope, enough: number): Promise<ObjectFacts[]> {
   let files: ObjectFacts[] = [];
   for (const days of DAYS) {

@@ -1,4 +1,7 @@
-/** Checks the deployed stack: its state, what of `.env` is not deployed, what does not run, alarms and dead letters. */
+/**
+ * Checks the deployed stack: its state, settings of `.env` that are not deployed, stopped parts, alarms and dead
+ * letters.
+ */
 
 import { DescribeStackResourcesCommand, DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
 import { GetFunctionConfigurationCommand, ListEventSourceMappingsCommand } from '@aws-sdk/client-lambda';
@@ -28,7 +31,7 @@ import {
 
 type Clients = Pick<CheckContext, 'cloudFormation' | 'lambda'>;
 
-/** A stack whose functions are there. */
+/** A stack whose functions exist. */
 interface StackContext extends CheckContext {
   /** Its STACK_PREFIX. */
   prefix: string;
@@ -36,7 +39,7 @@ interface StackContext extends CheckContext {
 
 const WEEK_MS = 7 * 86_400_000;
 
-/** What is deployed. */
+/** Checks of the deployed resources. */
 const DEPLOYED: readonly Check<StackContext>[] = [
   ['deployed', 'lambda:GetFunctionConfiguration', checkDeployed],
   ['delivery', 'events:DescribeRule and lambda:ListEventSourceMappings', checkDelivery],
@@ -53,7 +56,10 @@ export async function checkStack(context: CheckContext, prefix: string): Promise
   return [stateFinding(found), isInUse(found) && (await checkAll(DEPLOYED, { ...context, prefix }))];
 }
 
-/** The CloudFormation stack of a prefix, which is one of its own name or one of another CDK app; `undefined` if there is none. */
+/**
+ * Finds the CloudFormation stack of a prefix, which has the standard name or belongs to another CDK app. Returns
+ * `undefined` if there is none.
+ */
 export async function findStack({ cloudFormation }: Clients, prefix: string): Promise<DeployedState | undefined> {
   const { stack, processor } = resourceNames(prefix);
   const describe = async (StackName: string): Promise<DeployedState | undefined> => {
@@ -69,11 +75,11 @@ export async function findStack({ cloudFormation }: Clients, prefix: string): Pr
   return name === undefined ? undefined : describe(name);
 }
 
-/** Whether its functions are there: not while it is created or deleted, nor after its creation has failed. */
+/** Whether its functions exist: not while it is created or deleted, nor after its creation has failed. */
 export const isInUse = (found: DeployedState | undefined): boolean =>
   found !== undefined && !/^(CREATE_(?!COMPLETE)|ROLLBACK_|DELETE_|REVIEW_)/.test(found.status);
 
-/** What to do about the state of a deployment. */
+/** Returns a finding about the state of a deployment, with its remedy. */
 function stateFinding({ name, status }: DeployedState): Found {
   const message = `The stack ${name} is ${status}.`;
   if (/^(CREATE|UPDATE|IMPORT)_COMPLETE$/.test(status)) return ok(message);
@@ -92,7 +98,7 @@ const MAX_SHOWN = 60;
 const shown = (value: string | undefined): string =>
   value === undefined ? 'not set' : value.length > MAX_SHOWN ? `${value.slice(0, MAX_SHOWN)}…` : value || 'empty';
 
-/** Whether the stack was deployed by a version that reads and writes what this one does. */
+/** Checks whether the stack was deployed by a version with the same contract. */
 function contractFinding(deployed: string | undefined): Found {
   if (deployed === String(CONTRACT)) return undefined;
   const [age, repair] =
@@ -102,7 +108,7 @@ function contractFinding(deployed: string | undefined): Found {
   return warning(`The stack was deployed by ${age} version (contract ${deployed}, here ${CONTRACT}).`, repair);
 }
 
-/** Compares what the settings, if they are complete, would deploy with the functions that are deployed. */
+/** Compares the deployed functions with the settings, if these are complete. */
 async function checkDeployed({ lambda, prefix, complete: settings }: StackContext): Promise<Found> {
   const { processor, replayer } = resourceNames(prefix);
   const configuration = (FunctionName: string) => lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
@@ -136,7 +142,10 @@ async function checkDeployed({ lambda, prefix, complete: settings }: StackContex
 
 const ONE_SOURCE = "leave out calls: 'all' in the application, or switch Data Capture off (inference-monitor capture)";
 
-/** Where captured words are kept, and what is wrong with the captures of a week. A field of REDACT that none has is probably misspelled. */
+/**
+ * Reports where captured text is kept, and faults of the captures of a week. A field of REDACT that no capture has is
+ * probably misspelled.
+ */
 async function checkData({ lambda, s3, prefix }: StackContext): Promise<Found> {
   const { processor: FunctionName } = resourceNames(prefix);
   const { Environment } = await lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
@@ -156,7 +165,10 @@ async function checkData({ lambda, s3, prefix }: StackContext): Promise<Found> {
   ];
 }
 
-/** The way of a new capture to its run: the rule and the queue's mapping are on. Alarms tell of events that were left over. */
+/**
+ * Checks the way of a new capture to its run: the rule and the queue's mapping must be on. Alarms report undelivered
+ * events.
+ */
 async function checkDelivery({ lambda, prefix }: StackContext): Promise<Found> {
   const { rule, starter } = resourceNames(prefix);
   const [{ State: ruleState }, { EventSourceMappings = [] }] = await Promise.all([

@@ -1,4 +1,4 @@
-/** The settings of a new `.env`: from flags, from what the account has, and from a person's answers. */
+/** The settings of a new `.env`: from flags, from the account, and from the user's answers. */
 
 import { ListBucketsCommand } from '@aws-sdk/client-s3';
 import { examineSettings, REQUIRED_SETTING_NAMES } from '../../lib/settings/settings.ts';
@@ -22,7 +22,7 @@ import questions from './questions.json' with { type: 'json' };
 type Values = Record<string, string>;
 type Name = keyof typeof settingsSchema.shape;
 
-/** What is wrong with a value by itself; `undefined` if nothing is. */
+/** Describes the fault of a single value. Returns `undefined` if it is valid. */
 function faultOf(name: string, value: string): string | undefined {
   const shape = settingsSchema.pick({ [name]: true } as Record<Name, true>);
   const [wrong] = readEach(shape, { [name]: value }).wrong;
@@ -36,7 +36,7 @@ export function assertValid(given: Values): void {
   throw new PermanentError('InvalidSettings', `Some settings are wrong:\n  ${faults.join('\n  ')}`);
 }
 
-/** Values that are those of no value at all are left out, so that the file keeps its comments. */
+/** Leaves out values that equal the defaults, so that the file keeps its comments. */
 function withoutDefaults(values: Values): Values {
   const { SAGEMAKER_ENDPOINT_NAME: endpoint } = values;
   const defaults: Values = {
@@ -50,10 +50,11 @@ function withoutDefaults(values: Values): Values {
 const TEXTS: Readonly<Record<string, string>> = questions;
 
 /**
- * Collects the settings. What the flags leave open is asked, and what does not fit together is asked again; without a prompt it is
- * taken from the endpoint's Data Capture and from MLflow, if the account can be asked.
+ * Collects the settings. Asks for settings without a flag, and asks again if settings do not fit together. Without a
+ * prompt, takes them from the endpoint's Data Capture and from MLflow, if the account can be queried.
  *
- * @throws PermanentError `InvalidSettings` without a prompt, with every setting that is wrong or missing; Stopped on Ctrl-C
+ * @throws PermanentError `InvalidSettings` without a prompt, with every setting that is wrong or missing; Stopped on
+ *   Ctrl-C
  */
 export async function collect(
   given: Values,
@@ -101,16 +102,16 @@ export async function collect(
 }
 
 // -------------------------------------------------------------------------------------------- what the account has
-// Endpoints and what they capture, buckets, MLflow apps.
+// Endpoints and their Data Capture, buckets, MLflow apps.
 
-/** More would hide the question. Other names can be typed. */
+/** Maximum number of choices. More would hide the question. Other names can be typed. */
 const MAX_CHOICES = 20;
 
 type Find = <T>(what: string, lookUp: () => Promise<T>) => Promise<T | undefined>;
 type Say = (line: string) => void;
 type FoundAccount = ReturnType<typeof foundAccount>;
 
-/** @param say is told why something could not be looked up, once for each reason */
+/** @param say receives the reason why something could not be looked up, once for each reason */
 export function foundAccount({ lambda, s3 }: Clients, say: Say) {
   const said = new Set<string>();
   const find: Find = async (what, lookUp) => {
@@ -152,7 +153,7 @@ export function foundAccount({ lambda, s3 }: Clients, say: Say) {
   };
 }
 
-/** The settings that follow from an endpoint's Data Capture, none if it is off. */
+/** Returns the settings that follow from an endpoint's Data Capture. Returns no settings if it is off. */
 async function captureSettings(lambda: Clients['lambda'], endpoint: string, find: Find, say: Say): Promise<Values> {
   const found = await find(`Data Capture of ${endpoint}`, () => describeEndpoint(lambda, endpoint));
   if (found === undefined) return {};

@@ -6,7 +6,7 @@ import { Stopped } from '../cli/stop-signals.ts';
 
 export interface Choice {
   value: string;
-  /** What a person sees; default: the value. */
+  /** Text shown to the user. Default: the value. */
   label?: string;
 }
 
@@ -17,7 +17,7 @@ export interface InitQuestion {
   /** The answer of an empty line. Without it, and if not optional, the question is asked again. */
   initial?: string | undefined;
   optional?: boolean;
-  /** What is wrong with a value; `undefined` if nothing is. */
+  /** Describes the fault of a value. Returns `undefined` if it is valid. */
   fault(value: string): string | undefined;
 }
 

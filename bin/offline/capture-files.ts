@@ -18,13 +18,13 @@ export interface Place {
   line: number;
 }
 
-/** Reads `path` or `path:line`. A path that exists is taken as it is. */
+/** Reads `path` or `path:line`. A path that exists is used unchanged. */
 export function parseLocation(text: string): { path: string; line?: number } {
   const [, path, line] = /^(.+):([1-9]\d{0,8})$/s.exec(text) ?? [];
   return path === undefined || existsSync(text) ? { path: text } : { path, line: Number(line) };
 }
 
-/** Opens the capture files at a path for several passes: a pipe is copied. @throws those of `localFiles` */
+/** Opens the capture files at a path for several passes: a pipe is copied. @throws the errors of `localFiles` */
 export async function openCaptures(path: string): Promise<{ files: SourceFile[]; dispose(): Promise<void> }> {
   const facts = await stat(path).catch(() => undefined);
   const isPipe = facts !== undefined && !facts.isFile() && !facts.isDirectory();
@@ -32,10 +32,10 @@ export async function openCaptures(path: string): Promise<{ files: SourceFile[];
   return { files: await localFiles(path), dispose: async () => {} };
 }
 
-/** Counts what is beyond the names that a report counts one by one. */
+/** Counts names beyond the limit of a report. */
 export const OTHERS = '(others)';
 
-/** Bytes of one piece. */
+/** Bytes of one read. */
 const READ_BYTES = 1024 * 1024;
 
 /**
@@ -49,7 +49,7 @@ async function openFile({ path, name }: SourceFile) {
     const { buffer } = await file.read(Buffer.alloc(2), 0, 2, 0);
     const isGzip = buffer.equals(GZIP_MARK);
     const pieces = file.createReadStream({ start: 0, highWaterMark: READ_BYTES });
-    // Errors of the parts end the whole, whose reader they reach.
+    // Errors of the parts end the whole stream, and so reach its reader.
     const whole = isGzip ? pipeline(pieces, createGunzip({ chunkSize: READ_BYTES }), () => {}) : pieces;
     return { isGzip, stream: named(whole, name) };
   } catch (error) {
@@ -77,7 +77,7 @@ export type OfflineLine = Exclude<LightLine, { kind: 'outsideWindow' }>;
 /** Half of the heap: the estimates of the weight are for the worst case. */
 const maxWeight = (): number => (functionMb() * 1024 * 1024) / 2;
 
-/** The number of the latest lines among which identical ones are noticed. */
+/** Number of the latest lines among which duplicates are detected. */
 const REMEMBERED_LINES = 100_000;
 
 /** The latest trace ids, in bounded memory. */
@@ -90,7 +90,7 @@ class LatestIds extends Set<string> {
   }
 }
 
-/** The stack quarantines a line whose trace cannot be built, so it is built here too. */
+/** The stack quarantines a line whose trace cannot be built, so build the trace here too. */
 function traceable(line: OfflineLine): OfflineLine {
   if (line.kind !== 'capture') return line;
   const { raw, capture, traceId } = line;
@@ -109,11 +109,11 @@ interface FilesTold {
 }
 
 /**
- * Yields the lines of files that are not blank, decoded. Lines that are identical to one of the latest are marked as duplicates.
- * Of several files, one that cannot be read, or not to its end, is told. Memory is bounded by one line.
+ * Yields the non-blank lines of files, decoded. Lines identical to a recent line are marked as duplicates. If there are
+ * several files, reports files that cannot be read completely. Memory is bounded by one line.
  *
  * @param only the number of the only line to decode
- * @throws PermanentError `CaptureUnreadable` of the only file
+ * @throws PermanentError `CaptureUnreadable` for a single file
  */
 export async function* offlineLines(
   files: readonly SourceFile[],
@@ -121,7 +121,7 @@ export async function* offlineLines(
   told: FilesTold,
   only?: number,
 ): AsyncGenerator<OfflineLine> {
-  // The id of the experiment is not known here: the ids serve only to recognize identical lines.
+  // The id of the experiment is unknown here: the ids only serve to detect identical lines.
   const decoder = new LineDecoder(settings, { experimentId: '', seen: new LatestIds() }, { maxWeight: maxWeight() });
   for (const file of files) {
     try {

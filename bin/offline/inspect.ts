@@ -1,4 +1,4 @@
-/** What capture files contain, what the stack would do with them, and what judging them would cost. */
+/** Reports the contents of capture files, how the stack would process them, and the cost of judging them. */
 
 import { capturePathOf, hourPathOf } from '../../src/captures/files/capture-path.ts';
 import { buildTrace } from '../../src/captures/trace/build.ts';
@@ -74,7 +74,7 @@ export type InspectReport = Awaited<ReturnType<typeof inspectAll>>;
 const AROUND = 100;
 const MASKED_LINES = 10;
 
-/** Counts what was masked, and keeps the first lines that have some of it. */
+/** Counts masked items, and keeps the first lines with such items. */
 function maskedTally() {
   const masked = { captures: 0, items: noCounts(), lines: [] as (Place & { text: string })[] };
   const add = (capture: Capture, place: Place): void => {
@@ -108,7 +108,7 @@ export async function inspectAll(path: string, settings: CommandSettings) {
     const place = { file, line: number };
     sums.lines += 1;
     bytes += end - start + 1;
-    // A small file is read before anybody could read about it.
+    // A small file is read faster than a user could read about it.
     if (bytes > LONG_BYTES) progress.show(`${megabytes(bytes)} read`);
     if (line.kind === 'quarantine') quarantined.add(line.reason.name, { ...place, message: line.reason.message });
     else if (line.duplicate) sums.duplicates += 1;
@@ -123,18 +123,18 @@ export async function inspectAll(path: string, settings: CommandSettings) {
   return {
     /** `gzip`: compressed files, or named *.gz, which the stack does not read. `lines`: that are not blank. */
     ...sums,
-    /** By reason, with the first lines and what is wrong with each. */
+    /** Quarantined lines by reason, with the first lines and their faults. */
     quarantined: quarantined.sorted(),
     /** Files that cannot be read, or not to their end. */
     unreadable,
-    /** By kind, field and pattern, if anything is to be masked, with the first masked lines. */
+    /** Masked items by kind, field and pattern, if masking is on, with the first masked lines. */
     redacted: settings.redaction && redacted.masked,
     shape: shape.report(),
     ...content.report(),
   };
 }
 
-/** Counts what captures contain, and what can be judged of them. */
+/** Counts the contents of captures, and which scorers can judge them. */
 function contentTally(settings: CommandSettings) {
   const active = activeScorers(settings);
   const always = createAlwaysRule(settings.EVALUATION_ALWAYS, active.filter(isCodeScorer));
@@ -172,26 +172,26 @@ function contentTally(settings: CommandSettings) {
     times: firstMs > lastMs ? undefined : { first: iso(firstMs), last: iso(lastMs) },
     /** Captures by the model that they name. */
     models: Object.fromEntries(models.sorted().map(({ name, count }) => [name, count])),
-    /** Captures whose endpoint reported tokens, and their sums. */
+    /** Captures whose endpoint reported tokens, and the sums of the tokens. */
     usage,
-    /** With the first places. */
+    /** Notes with their first locations. */
     notes: notes.sorted().map(({ name, ...counted }) => ({ note: name, ...counted })),
-    /** By scorer, the captures that it applies to, and the others by the reason. */
+    /** For each scorer, the captures that it applies to, and the others by reason. */
     scorers: [...scorers.values()],
     cost: estimator.result(),
   });
   return { add, report };
 }
 
-/** What is done about a capture. */
+/** Work on a capture. */
 interface Work {
   name: string;
   of(): string | undefined;
 }
 
 /**
- * Says why each scorer does not apply to a capture, or `undefined`. All is done within the time of one capture: to watch the time
- * takes longer than most of the work.
+ * Returns why each scorer does not apply to a capture, or `undefined`. All scorers share the time limit of one capture:
+ * watching the time takes longer than most of the work.
  */
 function reasonsOf(capture: Capture, scorers: readonly Scorer[], ...more: Work[]): ReturnType<Work['of']>[] {
   const work = scorers.map((scorer): Work => {
@@ -214,12 +214,12 @@ function reasonsOf(capture: Capture, scorers: readonly Scorer[], ...more: Work[]
 
 export interface LineReport extends Place {
   quarantined?: NamedError;
-  /** As it is written to MLflow, without the ids, which depend on the experiment. */
+  /** The trace as written to MLflow, without the ids, which depend on the experiment. */
   trace?: Omit<TraceRecord, 'traceId' | 'encoded'>;
   format?: string;
   wireFormat?: string;
   notes?: string[];
-  /** By name: `null`, or why the scorer does not apply. */
+  /** By scorer name: `null`, or why the scorer does not apply. */
   scorers?: Record<string, string | null>;
   /** Expected for the judge; `null` if its price is unknown. */
   judgeUsd?: number | null;

@@ -28,12 +28,12 @@ export interface SelectedCapture {
   read(): Capture;
 }
 
-/** In place of a run's name: it is not recorded anywhere. */
+/** Replaces a run's name. It is not recorded anywhere. */
 const RUN = 'local';
 /** The judge's own limiter decides how many calls are in flight. */
 const CAPTURES_AT_ONCE = 16;
 
-/** Every capture is asked about, whatever share of them the stack judges. */
+/** Returns the scorers without sampling, so that they are asked about every capture. */
 export const unsampled = (scorers: readonly Scorer[]): Scorer[] =>
   scorers.map((scorer) => (scorer.kind === 'judge' ? { ...scorer, sampleRate: undefined } : scorer));
 
@@ -114,13 +114,13 @@ export async function judgeCaptures(
 // -------------------------------------------------------------------------------------------------------- verdicts
 
 interface RowPlace extends Place {
-  /** The beginning of what was asked and of the reply. */
+  /** The beginning of the request and of the reply. */
   request: string;
   reply: string;
 }
 type VerdictRow = RowPlace & ReturnType<typeof verdictOf>;
 
-/** Values that are counted by name; those of a language have any. */
+/** Maximum number of values that are counted by name. Language scorers may have any value. */
 const MAX_VALUES = 20;
 
 /** A verdict that is missing, and why. */
@@ -150,7 +150,7 @@ function reportOf(scorers: readonly Scorer[], rows: readonly VerdictRow[], missi
   for (const { reason } of missing) addCounts(reasons, { [reason]: 1 });
   const sums = scorers.flatMap((scorer) => {
     const own = verdicts.filter((verdict) => verdict.scorer === scorer.name);
-    // No capture had what the scorer is about.
+    // No capture had the property that the scorer assesses.
     if (own.length === 0 && askedOf([scorer]).length === 0) return [];
     return sumOf(scorer, own, missing.filter((one) => one.scorer === scorer.name).length);
   });
@@ -199,7 +199,7 @@ function sumOf({ name, kind }: Scorer, rows: readonly VerdictRow[], missing: num
     /** Verdicts by value, for the first values. Numbers have their mean and extremes instead. */
     values: { ...values },
     ...(numbers.length > 0 && { numbers: rangeOf(numbers) }),
-    /** Captures that the scorer applies to and that have no verdict of it. */
+    /** Number of captures that the scorer applies to but has no verdict on. */
     missing,
     /** `null` if the price is unknown. */
     usd: rows.reduce<number | null>((sum, { usd }) => addUsd(sum, usd), 0),

@@ -1,4 +1,7 @@
-/** What the captures of an endpoint are like, as sentences with their counts, and the settings that confirm them. No value is said. */
+/**
+ * Describes the captures of an endpoint as sentences with counts, and settings that confirm them. Captured values are
+ * not shown.
+ */
 
 import { failureOf } from '../../src/captures/failure.ts';
 import { redacted } from '../../src/captures/redact.ts';
@@ -13,18 +16,21 @@ import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import { Masker } from '../../src/redact/mask.ts';
 import type { CommandSettings as Settings } from '../cli/settings.ts';
 
-/** Captures that are looked at, and their bytes: more of them have the same form, and hostile ones take seconds a megabyte. */
+/**
+ * Maximum number of captures to examine, and of their bytes: further captures have the same form, and hostile captures
+ * take seconds a megabyte.
+ */
 const MAX_SHAPED = 1_000;
 const MAX_BYTES = 32e6;
 /** Tables that begin with the same row before it may be a header. */
 const MIN_TABLES = 5;
-/** Names that are said of each list. */
+/** Maximum number of names in a list. */
 const MAX_SAID = 10;
 /** Names of fields are written by callers: how many of a capture count, and their length. */
 const MAX_FIELDS = 100;
 const MAX_NAME_CHARS = 40;
 
-/** A sentence about captures. `setting`: what confirms it, as in `.env`. */
+/** A sentence about captures. `setting`: confirms it, in the format of `.env`. */
 interface ShapeFact {
   about: 'formats' | 'header' | 'columns' | 'truth' | 'errors' | 'unjudged' | 'personalData';
   captures: number;
@@ -34,7 +40,7 @@ interface ShapeFact {
 
 const list = (): string[] => [];
 
-/** Collects the sentences of captures, one by one. Of more than 1,000, or 32 MB, the first ones count. */
+/** Collects the sentences of captures, one by one. Beyond 1,000 captures, or 32 MB, further captures are ignored. */
 export function shapeTally(settings: Settings) {
   const judges = activeScorers(settings).filter(isJudgeScorer);
   const [formats, requests, replies, rows] = [list(), list(), list(), list()];
@@ -71,17 +77,17 @@ export function shapeTally(settings: Settings) {
   return { add, report: () => ({ captures: formats.length, facts: formats.length === 0 ? [] : facts() }) };
 }
 
-/** Counts names. @returns the most frequent ones, and how many others there are */
+/** Counts names. @returns the most frequent names, and the number of others */
 function said(names: readonly string[]): string {
   const counts = [...Map.groupBy(names, (name) => name)].sort(([, a], [, b]) => b.length - a.length);
   const shown = counts.slice(0, MAX_SAID).map(([name, { length }]) => `${whole(length)} × ${name}`);
   return [...shown, ...(counts.length > MAX_SAID ? [`${counts.length - MAX_SAID} others`] : [])].join(', ') || 'none';
 }
 
-/** A name as it is said: short, on one line, and masked if it is personal data itself. */
+/** Returns a name for display: short, on one line, and masked if it is personal data itself. */
 const saidName = (name: string): string => excerpt(new Masker(EVERYTHING).text(name), MAX_NAME_CHARS);
 
-/** Returns the first row of a table, if it has words and stands nowhere else in it; else nothing. */
+/** Returns the first row of a table if it has words and does not occur again. Returns an empty text otherwise. */
 function headOf(rows: readonly unknown[][]): string {
   const [first = '', ...others] = rows.map((row) => JSON.stringify(row));
   return /"[^"]*\p{L}/u.test(first) && others.length > 0 && !others.includes(first) ? first : '';
@@ -129,10 +135,10 @@ function truthFact(captures: number, ids: number, truths: readonly string[], { G
 const NAME = /^[\p{L}\p{N}_.#-]{1,40}$/u;
 const EVERYTHING = { ...redactRules(REDACT_KINDS.join(',')), allow: [], content: 'all' as const };
 
-/** Counts captures by kind, and by the field that has an item of it: what masking would change. */
+/** Counts captures by kind of personal data, and by the field that contains it: the data that masking would change. */
 function personalTally({ CSV_HEADER: csvHeader, FEATURE_NAMES: featureNames, REDACT, redaction }: Settings) {
   const [kinds, fields] = [list(), list()];
-  /** Whether the texts of a field are nothing but items. */
+  /** Whether the texts of a field contain only personal data. */
   const alone = new Map<string, boolean>();
   let found = 0;
   const add = ({ request, response, attributes }: Capture): void => {

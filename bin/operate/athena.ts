@@ -9,15 +9,15 @@ const POLL_MS = 500;
 /** Athena bills at least 10 MB a query, at $5 a TB in most regions. */
 const [LEAST_BYTES, USD_PER_BYTE] = [10e6, 5e-12];
 
-/** What `--json` prints. */
+/** The output with `--json`. */
 export interface SqlResult {
-  /** Types are those of the engine, such as `bigint` or `varchar`. */
+  /** Types in the engine's terms, such as `bigint` or `varchar`. */
   columns: { name: string; type: string }[];
   /** A list is its text, and so is a number that JSON cannot hold. */
   rows: (string | number | boolean | null)[][];
   /** Scanned by Athena, or copied with `--local`. */
   bytes: number;
-  /** What Athena asks at $5 a TB, US dollars. Other regions may have another price. */
+  /** Athena's price at $5 a TB, in US dollars. Other regions may have another price. */
   usd: number;
 }
 

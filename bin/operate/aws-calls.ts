@@ -1,6 +1,6 @@
 /**
- * Calls AWS services for which the project has no client, and reads of SageMaker what it has: endpoints, what they
- * capture and where to, and MLflow apps.
+ * Calls AWS services without a client in the project, and reads SageMaker's resources: endpoints, their Data Capture,
+ * and MLflow apps.
  */
 
 import type { LambdaClient } from '@aws-sdk/client-lambda';
@@ -14,7 +14,10 @@ export async function queueAttributes(client: LambdaClient, QueueUrl: string) {
   return (await callAws<Reply>(client, 'sqs', 'GetQueueAttributes', input)).Attributes ?? {};
 }
 
-/** Returns `undefined` if something does not exist. Some services report it as a request that is not valid. @throws any other error */
+/**
+ * Returns `undefined` if the resource does not exist. Some services report this as an invalid request. @throws any
+ * other error
+ */
 export function orMissing(error: Error): undefined {
   if (!/NotFound/.test(error.name) && !/could not find|does not exist/i.test(error.message)) throw error;
 }
@@ -49,7 +52,7 @@ export const SERVICE = 'api.sagemaker';
 export const describeEndpoint = (client: LambdaClient, EndpointName: string): Promise<Endpoint | undefined> =>
   callAws<Endpoint>(client, SERVICE, 'DescribeEndpoint', { EndpointName }).catch(orMissing);
 
-/** As DescribeEndpointConfig tells it. Without data capture, nothing is captured. */
+/** A configuration as returned by DescribeEndpointConfig. Without a data capture configuration, nothing is captured. */
 export interface EndpointConfig extends Variants {
   DataCaptureConfig?: CaptureConfig;
   [member: string]: unknown;
@@ -122,7 +125,7 @@ export async function describeMlflow(client: LambdaClient, arn: string) {
   return { status: Status ?? TrackingServerStatus, version, artifactStore };
 }
 
-/** How long the address of a managed MLflow's page is valid, in seconds: the longest that AWS gives. */
+/** How long the address of a managed MLflow's page is valid, in seconds: AWS's maximum. */
 export const LOGIN_SECONDS = 300;
 
 /**
@@ -137,7 +140,10 @@ export async function presignedMlflowUrl(client: LambdaClient, arn: string): Pro
   return (await callMlflow<{ AuthorizedUrl: string }>(client, arn, operation, more)).AuthorizedUrl;
 }
 
-/** Where the captures of an endpoint are, from the destination of its Data Capture. @returns `undefined` if it is no S3 URI */
+/**
+ * Returns the location of an endpoint's captures, from the destination of its Data Capture. @returns `undefined` if it
+ * is not an S3 URI
+ */
 export function captureLocation(
   destination: string,
   endpoint: string,

@@ -11,7 +11,7 @@ import { scanFile } from '../../src/replay/source/lines.ts';
 import { CAPTURE_FILES, localFiles, unpack } from '../../src/replay/source/open-source.ts';
 
 export interface CaptureFile {
-  /** Absolute path; of a compressed file, that of its unpacked copy. */
+  /** Absolute path. For a compressed file, the path of its unpacked copy. */
   path: string;
   /** Key in the capture bucket: `<endpoint>/<variant>/yyyy/mm/dd/hh/<file>.jsonl`. */
   key: string;
@@ -45,11 +45,12 @@ const LAYOUT = /([^/]+)\/([^/]+)\/\d{4}\/(?:0[1-9]|1[0-2])\/(?:0[1-9]|[12]\d|3[0
 
 /**
  * Returns the capture files at a path, grouped by endpoint, each with its key. SageMaker's layout is kept, wherever in
- * the path it begins. Any other file goes under `<endpoint>/AllTraffic/` and the hour of its first record.
- * Compressed files are unpacked, since a stack reads none.
+ * the path it begins. Any other file goes under `<endpoint>/AllTraffic/` and the hour of its first record. Compressed
+ * files are unpacked, because a stack cannot read them.
  *
- * @param path a `.jsonl` or `.jsonl.gz` file, or a folder with such files at any depth. Those in its folder `labels` are no captures.
- * @param endpoint the endpoint of all files, instead of the one in their paths
+ * @param path a `.jsonl` or `.jsonl.gz` file, or a folder with such files at any depth. Files in its folder `labels`
+ *   are not captures.
+ * @param endpoint the endpoint of all files, instead of the endpoint in their paths
  * @throws PermanentError `SourceMissing`, `NoCaptureFiles`
  */
 export async function findCaptures(path: string, endpoint?: string): Promise<EndpointCaptures[]> {
@@ -129,7 +130,7 @@ export async function* firstLines(file: string): AsyncGenerator<string> {
   }
 }
 
-/** Returns the hour of the first record that has a time, else that of the file's last change, as in a key. */
+/** Returns the hour of the first record with a time, else the hour of the file's last change, in the format of keys. */
 async function hourOfFirstRecord(file: string): Promise<string> {
   for await (const line of firstLines(file)) {
     const ms = parseInferenceTime(INFERENCE_TIME.exec(line)?.[1]);
@@ -138,5 +139,5 @@ async function hourOfFirstRecord(file: string): Promise<string> {
   return formatHour(statSync(file).mtimeMs);
 }
 
-/** In a body that was captured, the quotes of the name are escaped. */
+/** In a captured body, the quotes of the name are escaped, so it does not match. */
 const INFERENCE_TIME = /"inferenceTime"\s*:\s*"([^"]{1,64})"/;

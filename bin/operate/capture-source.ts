@@ -1,4 +1,4 @@
-/** What a person asks to process: captures in S3, or files on this machine, which go into the capture bucket. */
+/** The input for `process`: captures in S3, or files on this machine, which are uploaded to the capture bucket. */
 
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
@@ -13,12 +13,12 @@ import { parseS3Location } from '../../src/replay/source/open-source.ts';
 import { type CaptureFile, findCaptures, firstLines, SUFFIX } from './capture-files.ts';
 import { inputText } from './executions.ts';
 
-/** Where the stack looks for captures, and of which endpoint. */
+/** The endpoint of the stack, and the location of its captures. */
 export interface StackCaptures extends CaptureScope {
   endpoint: string;
 }
 
-/** What an input covers, from a listing. */
+/** The size of an input, from a listing. */
 interface Measured {
   files: number;
   bytes: number;
@@ -34,7 +34,7 @@ const MAX_COMPARED = 1_000;
 const S3 = 's3://';
 
 /**
- * Finds out what is meant, and that it exists.
+ * Resolves the user's input, and checks that it exists.
  *
  * @param text an S3 address, a key or a prefix of the capture bucket, or a path on this machine; by default everything
  * @throws PermanentError `AmbiguousSource`, `OutsideCaptureScope`, `CaptureMissing`, `NoCaptures`
@@ -133,7 +133,8 @@ export interface UploadPlan {
 }
 
 /**
- * Finds the files, and what of them the bucket has. A file gets the key that SageMaker would give it, under the stack's prefix.
+ * Finds the files, and which of them the bucket already has. A file gets the key that SageMaker would give it, under
+ * the stack's prefix.
  *
  * @throws PermanentError `OtherEndpoint`, `NotACapture`, `CaptureInTheWay`; Error if the path has no capture files
  */
@@ -168,7 +169,9 @@ export async function planUpload(storage: Storage, captures: StackCaptures, path
 const keyUnder = ({ prefix, endpoint }: StackCaptures, key: string): string =>
   prefix.endsWith(`${endpoint}/`) ? `${prefix}${key.slice(endpoint.length + 1)}` : `${prefix}${key}`;
 
-/** @throws PermanentError `NotACapture` if none of the first lines looks like one: it would all go into quarantine */
+/**
+ * @throws PermanentError `NotACapture` if none of the first lines looks like a capture: all lines would be quarantined
+ */
 async function assertCapture(path: string): Promise<void> {
   let read = 0;
   for await (const line of firstLines(path)) {
@@ -182,7 +185,7 @@ async function assertCapture(path: string): Promise<void> {
 
 type Stored = NonNullable<Awaited<ReturnType<Storage['head']>>>;
 
-/** Most ETags are the MD5 of the content; those of long uploads and of objects under a KMS key are not. */
+/** Compares contents. Most ETags are the MD5 of the content, except for long uploads and objects under a KMS key. */
 async function isSame(storage: Storage, path: string, object: Stored): Promise<boolean> {
   const local = createHash('md5');
   for await (const piece of createReadStream(path)) local.update(piece as Buffer);

@@ -25,7 +25,7 @@ export interface Selection extends TraceQuery {
   scorers: readonly Scorer[];
   /** A trace needs one of these. Empty: all traces that match. */
   verdicts: readonly VerdictCondition[];
-  /** At most this many of the newest. */
+  /** Maximum number of traces, newest first. */
   limit: number;
 }
 
@@ -92,7 +92,7 @@ export async function readDatasetCaptures(
   return missing;
 }
 
-/** Removes the traces from `wanted` whose lines it finds. @returns why the others have none */
+/** Removes the traces from `wanted` whose lines it finds. @returns why the others have no line */
 async function readFile(
   wanted: Map<string, SelectedTrace>,
   { s3_bucket_name: bucket, s3_file_key: key }: AssessedTrace['tags'],
@@ -121,8 +121,8 @@ async function readFile(
 }
 
 /**
- * Returns the record of a capture for an MLflow evaluation dataset: what its trace shows as inputs and outputs, people's
- * expectations, and the verdicts that fail as a tag. `undefined` if the line is not a capture.
+ * Returns the record of a capture for an MLflow evaluation dataset: the trace's inputs and outputs, people's
+ * expectations, and a tag with the failing verdicts. Returns `undefined` if the line is not a capture.
  */
 export function datasetRecord(
   raw: RawLine,
@@ -133,7 +133,7 @@ export function datasetRecord(
   if (decoded.kind !== 'capture') return undefined;
   const { sagemaker_endpoint_name: endpointName = '', sagemaker_variant_name: variant = '' } = trace.tags;
   const [root] = buildTrace(decoded.capture, raw, { experimentId, endpointName }).spans;
-  // A label of one row says nothing of the others.
+  // A label of one row does not apply to the others.
   const expected = trace.assessments.flatMap(({ assessment_name: name, expectation, valid, span_id, metadata }) =>
     valid && expectation?.value !== undefined && !(span_id && LABEL_METADATA in metadata)
       ? [[name, expectation.value] as const]
@@ -149,6 +149,6 @@ export function datasetRecord(
   };
 }
 
-/** MLflow takes an object, whose names are the parameters of the function that is evaluated. */
+/** MLflow requires an object, whose names are the parameters of the evaluated function. */
 const asObject = (value: unknown, name: string): Record<string, unknown> =>
   isObject(value) ? value : { [name]: value ?? null };

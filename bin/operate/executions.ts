@@ -1,6 +1,6 @@
 /**
- * Starts executions of a stack's state machines, says as text what they were asked to do, and finds the one that a
- * person means.
+ * Starts executions of a stack's state machines, describes their input as text, and finds the execution that a user
+ * means.
  */
 
 import {
@@ -22,7 +22,7 @@ const RUN_NAME = /^[-\w.+@=]{1,80}$/;
 export type StartedExecution = Awaited<ReturnType<typeof startNamed>>;
 
 /**
- * Starts an execution. The same input under the same name starts nothing while that run is running.
+ * Starts an execution. The same input under the same name starts no second execution while that run is running.
  *
  * @throws PermanentError `RunNameTaken`, `InvalidRunName`
  */
@@ -53,9 +53,9 @@ const OPTIONS: readonly [name: string, text: (value: unknown) => string | undefi
 ];
 
 /**
- * Says what an input of any version asks for: its captures, then the options that it sets.
+ * Describes an input of any version: its captures, then the options that it sets.
  *
- * @param count of the files, if it is known
+ * @param count number of the files, if known
  */
 export function inputText(raw: unknown, count?: number): string {
   const input = (typeof raw === 'object' && raw !== null ? raw : {}) as Record<string, unknown>;
@@ -80,7 +80,7 @@ function capturesOf(input: Record<string, unknown>, count: number | undefined): 
 
 // ------------------------------------------------------------------------------------- the one that a person means
 
-/** State machines of a stack, by what their executions are. */
+/** State machines of a stack, by the kind of their executions. */
 export type StateMachines = Partial<Record<'monitoring' | 'replay' | 'groundTruth', string>>;
 
 export interface FoundExecution extends DescribeExecutionCommandOutput {
@@ -101,7 +101,8 @@ const arnOf = (machine: string, name: string): string => `${machine.replace(':st
  * Describes an execution of the stack.
  *
  * @param run its name, or its ARN
- * @throws PermanentError `NoSuchRun`, with the nearest name and the newest ones; `AmbiguousRun` if several have one
+ * @throws PermanentError `NoSuchRun`, with the nearest name and the newest names; `AmbiguousRun` if several executions
+ *   have the name
  */
 export async function findExecution(sfn: SFNClient, machines: StateMachines, run: string): Promise<FoundExecution> {
   const all = Object.entries(machines) as [keyof StateMachines, string][];
@@ -122,13 +123,13 @@ export async function findExecution(sfn: SFNClient, machines: StateMachines, run
   throw await noSuchRun(sfn, Object.values(machines), run);
 }
 
-/** @returns `undefined` if it does not exist, or cannot: an invalid name makes an invalid ARN */
+/** @returns `undefined` if it does not or cannot exist: an invalid name makes an invalid ARN */
 async function describe(sfn: SFNClient, executionArn: string): Promise<DescribeExecutionCommandOutput | undefined> {
   try {
     return await sfn.send(new DescribeExecutionCommand({ executionArn }));
   } catch (error) {
     if (error instanceof ExecutionDoesNotExist || error instanceof InvalidArn) return undefined;
-    // The SDK checks nothing, and Step Functions refuses a name that is too long by the length of the ARN.
+    // The SDK does not validate, and Step Functions refuses a name that is too long by the length of the ARN.
     if ((error as Error).name === 'ValidationException') return undefined;
     throw error;
   }

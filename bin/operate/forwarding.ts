@@ -1,4 +1,4 @@
-/** Files that a person has forwarded: what is sent to the stack's queue, and what is put back into it. */
+/** Files that a user has forwarded: sends events to the stack's queue, and puts dead letters back into it. */
 import { GetFunctionConfigurationCommand, type LambdaClient } from '@aws-sdk/client-lambda';
 import { backfillObjects } from '../../src/captures/files/capture-objects.ts';
 import { HOUR_MS } from '../../src/captures/files/capture-path.ts';
@@ -24,7 +24,7 @@ export async function findForwarding(lambda: LambdaClient, stackPrefix: string):
 /**
  * Lists the files of a window by the hours of their folders.
  *
- * @param within prefix of the keys, in or above that of the forwarding
+ * @param within prefix of the keys, in or above the prefix of the forwarding
  * @throws PermanentError `OutsideCaptureScope`
  */
 export async function* filesToForward(
@@ -67,14 +67,14 @@ export async function sendEvents(
   return sum;
 }
 
-/** Has SQS put all dead letters back into the queue, or only counts them. @returns about how many there are */
+/** Makes SQS put all dead letters back into the queue, or only counts them. @returns their approximate number */
 export async function putBack(
   lambda: LambdaClient,
   { FORWARD_QUEUE: queue, FORWARD_DEAD_LETTERS: deadLetters }: ForwardEnvironment,
   queued: boolean,
 ): Promise<number> {
   const [from, to] = [await queueAttributes(lambda, deadLetters), await queueAttributes(lambda, queue)];
-  // Also if none is counted: the count is some seconds late.
+  // Start even if the count is 0, because the count is some seconds late.
   const input = { SourceArn: from.QueueArn, DestinationArn: to.QueueArn };
   if (queued) await callAws(lambda, 'sqs', 'StartMessageMoveTask', input);
   return Number(from.ApproximateNumberOfMessages);

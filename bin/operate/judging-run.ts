@@ -14,9 +14,10 @@ import { followRuns } from './run-progress.ts';
 type JudgingRun = NonNullable<RunData['monitoringRun']>;
 
 /**
- * Waits until the run has ended, and adds up its verdicts and those of its retries.
+ * Waits until the run has ended, and adds up its verdicts and the verdicts of its retries.
  *
- * @throws PermanentError `JudgingUnfinished` if it ended without a summary; what the signal was aborted with
+ * @throws PermanentError `JudgingUnfinished` if it ended without a summary; the reason with which the signal was
+ *   aborted
  */
 export async function verdictsOf({ name, arn, verdicts }: JudgingRun, signal: AbortSignal): Promise<Judged> {
   const [, , , region] = arn.split(':');
@@ -31,7 +32,7 @@ export async function verdictsOf({ name, arn, verdicts }: JudgingRun, signal: Ab
     for await (const object of storage.list(bucket, key)) {
       const summary = await storage.getJson<RunSummary>(bucket, object.key);
       summaries++;
-      // What failed or was held has no verdict, unless a retry has given one.
+      // Failed and held pairs have no verdict, unless a retry has given one.
       for (const value of VERDICTS) judged[value] += summary?.verdictsByScorer[PAIRWISE_SCORER.name]?.[value] ?? 0;
     }
   } finally {

@@ -53,7 +53,7 @@ export async function askLocally(work: Work, statement: string, since: string, m
 const copyFiles = ({ storage, workBucket }: Work, files: readonly LedgerFile[], folder: string) =>
   forEachConcurrently(AT_ONCE, files, async ({ table, day, key }) => {
     const stored = await storage.getBytes(workBucket, key);
-    // It is gone a day after its rows were merged: they are in another file of the listing.
+    // The file was removed a day after its rows were merged. Another file of the listing has its rows.
     if (stored === undefined) return;
     const copies = join(folder, rowsTable(table), `dt=${day}`);
     await mkdir(copies, { recursive: true });

@@ -14,12 +14,12 @@ import { isLabelFile } from '../../src/ground-truth/labels/read-labels.ts';
 import { parseS3Location } from '../../src/replay/source/open-source.ts';
 import { filesBelow } from './capture-files.ts';
 
-/** A label file, wherever it is. */
+/** A label file in any location. */
 interface LabelFile {
-  /** Below what was asked for. */
+  /** Name relative to the requested path. */
   name: string;
   bytes: number;
-  /** Of the content. */
+  /** Digest of the content. */
   digest: string;
   copyTo(key: string): Promise<void>;
 }
@@ -28,12 +28,13 @@ export const LABEL_FILES = 'files that end in .jsonl, .json or .csv, or the same
 const DIGEST_CHARS = 16;
 
 /**
- * Copies label files to the work bucket, and returns the input for them. Files that are there already are left: their labels keep
- * the time at which they first came. What is under the prefix that the stack watches is read in place.
+ * Copies label files to the work bucket, and returns the input for them. Files that already exist there are not copied,
+ * so that their labels keep the time of their first arrival. Files under the prefix that the stack watches are read in
+ * place.
  *
  * @param source a file or a folder of this machine, or `s3://bucket/key`, or `s3://bucket/prefix/`
- * @param watched the place of `GROUND_TRUTH_S3_PREFIX`, `s3://bucket/prefix/`
- * @throws PermanentError `LabelsMissing`; of the storage
+ * @param watched location in `GROUND_TRUTH_S3_PREFIX`, `s3://bucket/prefix/`
+ * @throws PermanentError `LabelsMissing`; the errors of the storage
  */
 export async function placeLabels(
   storage: Storage,

@@ -104,7 +104,7 @@ export async function putCaptures(
   });
 }
 
-/** Returns the keys of the files that an input lists; none for any other input. */
+/** Returns the keys of the files that an input lists. Returns no keys for any other input. */
 async function keysOf(input: string | undefined, { clients, workBucket }: ProcessFilesOptions): Promise<string[]> {
   const { files } = JSON.parse(input ?? '{}') as Partial<FilesInput>;
   if (files === undefined) return [];

@@ -1,4 +1,4 @@
-/** How far runs have come: from their executions, and what they have written to the work bucket. */
+/** The progress of runs: from their executions, and from their objects in the work bucket. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DescribeExecutionCommand } from '@aws-sdk/client-sfn';
@@ -13,7 +13,10 @@ import type { AwsClients } from './aws-clients.ts';
 
 export type RunProgress = Awaited<ReturnType<ReturnType<typeof runWatcher>>>;
 
-/** Receipts that one poll reads at most. The rest follows with the next poll, and the summary has all of them. */
+/**
+ * Maximum number of receipts that one poll reads. The rest follows with the next poll, and the summary includes all of
+ * them.
+ */
 const MAX_RECEIPTS = 256;
 /** Pages of a thousand that one poll lists at most. */
 const MAX_LISTED = 10_000;
@@ -21,8 +24,8 @@ const READS_AT_ONCE = 8;
 const MAX_MESSAGE_CHARS = 300;
 
 /**
- * Returns a function that asks how far a run is. Each poll makes one request of Step Functions, a few of S3, and those for new
- * receipts, however long the run is; the history of the execution is never read.
+ * Returns a function that returns the progress of a run. Each poll makes one request to Step Functions, a few to S3,
+ * and a request for each new receipt, for runs of any length. It never reads the history of the execution.
  *
  * @param name of the run
  * @param arn of its execution
@@ -36,7 +39,7 @@ export function runWatcher(
   const builder = new SummaryBuilder({ name, startTime: '' });
   const newPlans = planReader(storage, workBucket, name);
   const newReceipts = receiptReader(storage, workBucket, name);
-  /** By chunk. */
+  /** Lines by chunk. */
   const linesOf = new Map<number, number>();
   const whole = new Set<number>();
   const failing = new Set<number>();
@@ -67,7 +70,7 @@ export function runWatcher(
     return {
       name,
       arn,
-      /** Of the execution: RUNNING, SUCCEEDED, FAILED, TIMED_OUT, ABORTED or PENDING_REDRIVE. */
+      /** Status of the execution: RUNNING, SUCCEEDED, FAILED, TIMED_OUT, ABORTED or PENDING_REDRIVE. */
       status: status as string,
       startedMs: startDate?.getTime() ?? 0,
       /** Present if it failed. */
@@ -79,7 +82,7 @@ export function runWatcher(
       planned: plan && { lines: lines.planned, chunks: chunks.planned, more: plan.more, options: plan.options },
       chunks: {
         done: status === 'SUCCEEDED' ? chunks.planned : whole.size,
-        /** Those with a failed attempt, and none that succeeded yet. */
+        /** Number of chunks with a failed attempt, and without a successful one yet. */
         failing: [...failing].filter((chunk) => !whole.has(chunk)).length,
       },
       /** Lines with an outcome. */
@@ -88,9 +91,9 @@ export function runWatcher(
       usd: spend.usd,
       /** Dollars that planning expects; `null` if the price is unknown. */
       expectedUsd: estimate?.usd,
-      /** By status, if there are any. */
+      /** Number of jobs by status, if there are any. */
       batchJobs: plan?.options.judge === 'batch' ? await batchJobs(storage, workBucket, name) : undefined,
-      /** What is new for a person since the last poll: warnings, and the first attempt that failed with each error. */
+      /** News for the user since the last poll: warnings, and the first attempt that failed with each error. */
       news: [...plans.flatMap(newsOfPlan), ...receipts.flatMap(newsOfReceipt)]
         .filter(([key]) => !told.has(key) && told.add(key))
         .map(([, line]) => line),
@@ -98,7 +101,7 @@ export function runWatcher(
   };
 }
 
-/** A line for a person, which is said once for each key. */
+/** A line for the user, printed once for each key. */
 type News = [key: string, line: string];
 
 const newsOfPlan = ({ warnings = [], failedFiles = [] }: PlanReceipt): News[] => [
@@ -166,9 +169,9 @@ async function batchJobs(storage: Storage, workBucket: string, run: string): Pro
 // ------------------------------------------------------------------------------------- following runs to their end
 
 interface PollResult {
-  /** Of the execution. */
+  /** Status of the execution. */
   status: string;
-  /** What is new since the last poll. */
+  /** News since the last poll. */
   news: string[];
 }
 
@@ -176,7 +179,10 @@ interface PollResult {
 const POLL_MS = { least: 400, most: 10_000 };
 const POLL_SHARE = 0.02;
 
-/** Waits until it is time for another poll. @param sinceMs when the first one was. @throws what the signal was aborted with */
+/**
+ * Waits until it is time for another poll. @param sinceMs time of the first poll. @throws the reason with which the
+ * signal was aborted
+ */
 export async function untilNextPoll(sinceMs: number, signal?: AbortSignal): Promise<void> {
   const pause = Math.min(POLL_MS.most, Math.max(POLL_MS.least, (Date.now() - sinceMs) * POLL_SHARE));
   await sleep(pause, undefined, { signal }).catch(() => signal?.throwIfAborted());
@@ -187,7 +193,7 @@ export async function untilNextPoll(sinceMs: number, signal?: AbortSignal): Prom
  *
  * @param onPoll called after each poll, with every execution
  * @returns the last result of each
- * @throws what the signal was aborted with. The executions continue.
+ * @throws the reason with which the signal was aborted. The executions continue.
  */
 export async function followRuns<T extends PollResult>(
   watchers: readonly (() => Promise<T>)[],
@@ -214,11 +220,11 @@ export const hasEnded = ({ status }: Pick<PollResult, 'status'>): boolean =>
 // --------------------------------------------------------------------------------------------------- expected time
 
 /**
- * Returns the seconds that a run would take, by a line through the smallest and the largest of the earlier runs: what each takes, however short it is,
- * and what it takes for each call of the judge, or for each line if the judge is not asked.
+ * Estimates the duration of a run in seconds, by a line through the smallest and the largest of the earlier runs: a
+ * constant part, and a part for each call of the judge, or for each line if the judge is not asked.
  *
  * @param earlier summaries of runs of the stack
- * @returns `undefined` unless the larger one took longer
+ * @returns `undefined` unless the larger run took longer
  */
 export function expectedSeconds(
   { captures, judgeCalls }: Pick<CostEstimate, 'captures' | 'judgeCalls'>,

@@ -1,7 +1,4 @@
-/**
- * What runs did: one that has ended, is running, was stopped, or that Step Functions has forgotten; and the
- * newest of a stack.
- */
+/** Reports one run in any state (running, ended, stopped, expired from Step Functions), or a stack's newest runs. */
 import { DescribeExecutionCommand, type ExecutionListItem, type ExecutionStatus } from '@aws-sdk/client-sfn';
 import { type ListedExecutions, listedExecutions } from '../../src/core/aws/executions.ts';
 import { Storage, type Work } from '../../src/core/aws/storage.ts';
@@ -15,7 +12,7 @@ import type { AwsClients } from './aws-clients.ts';
 import { type FoundExecution, findExecution, inputText, type StateMachines } from './executions.ts';
 import { readReasons } from './run-summaries.ts';
 
-/** By which runs can be listed, with Step Functions' names. */
+/** Statuses for listing runs, with Step Functions' names. */
 const STATUSES = {
   running: 'RUNNING',
   succeeded: 'SUCCEEDED',
@@ -32,7 +29,7 @@ export const statusOfRun = (status: string | undefined): ListedStatus =>
 
 export type RunReport = Awaited<ReturnType<typeof readRunReport>>;
 
-/** A run of the stack, or what is left of it. */
+/** A run of the stack, or its remaining data. */
 export type FoundRun = Pick<FoundExecution, 'name'> & Partial<FoundExecution>;
 
 /**
@@ -59,7 +56,7 @@ export async function findStackRun(
   }
 }
 
-/** Reads what a run did. A run without a summary costs a request for each of its receipts. */
+/** Reads the report of a run. A run without a summary costs a request for each of its receipts. */
 export async function readRunReport(clients: Pick<AwsClients, 's3'>, workBucket: string, found: FoundRun) {
   const { name, executionArn, status, startDate, stopDate, error, cause, input } = found;
   const storage = new Storage(clients.s3);
@@ -76,14 +73,14 @@ export async function readRunReport(clients: Pick<AwsClients, 's3'>, workBucket:
     startedAt: startDate?.toISOString() ?? summary?.startedAt,
     endedAt: stopDate?.toISOString() ?? written?.endedAt,
     error: error === undefined ? undefined : { name: error, message: cause ?? '' },
-    /** As text. */
+    /** The request, as text. */
     asked: inputText(asked, summary?.objects),
     input: asked,
-    /** Absent if nothing of the run is in the work bucket any more. */
+    /** Absent if the work bucket has no data of the run any more. */
     summary,
     /** `false`: added up from the receipts so far, since the run has not written its summary. */
     isFinal: written !== undefined,
-    /** Planning has not finished: a retry knows only of what was planned. */
+    /** Set if planning has not finished: a retry includes only planned chunks. */
     isPartlyPlanned: written?.partlyPlanned ?? soFar?.isPartlyPlanned ?? false,
     quarantined: summary === undefined ? [] : await readReasons(clients.s3, [{ workBucket, summary }]),
     experimentId: (await storage.getJson<PlanReceipt>(workBucket, workKeys.plan(name, 0)))?.experimentId,
@@ -93,8 +90,8 @@ export async function readRunReport(clients: Pick<AwsClients, 's3'>, workBucket:
 }
 
 /**
- * Returns whether there are chunks, or reports of files, of all that a run was asked to do; `false` of one that ended in planning
- * and can be started again by its input.
+ * Returns whether the run's whole input has chunks, or reports of files. Returns `false` if the run ended during
+ * planning, so that it can be started again with its input.
  */
 export function isPlanned({ status, summary, input, isPartlyPlanned }: PlanOutcome): boolean {
   if (status === 'running' || status === 'succeeded' || input === null) return true;
@@ -104,7 +101,7 @@ export function isPlanned({ status, summary, input, isPartlyPlanned }: PlanOutco
 
 type PlanOutcome = Pick<RunReport, 'status' | 'summary' | 'input' | 'isPartlyPlanned'>;
 
-/** Adds up the receipts of a run that has not written its summary. Of one that is running, only what is complete. */
+/** Adds up the receipts of a run that has not written its summary. For a running run, only complete chunks count. */
 export async function summarySoFar(
   work: Work,
   { name, startDate }: FoundRun,
@@ -148,9 +145,9 @@ const READS_AT_ONCE = 8;
 export const listRuns = (clients: Clients, stateMachineArn: string, workBucket: string, options: ListOptions) =>
   list(clients, stateMachineArn, options, async (facts, storage) => {
     const summary = await storage.getJson<RunSummary>(workBucket, workKeys.summary(facts.run));
-    // The summary of a run that planned nothing has none.
+    // The summary of a run that planned nothing has no input.
     const asked = summary?.input ?? (await inputOf(clients, facts.arn));
-    // Without a summary if the run has not written one.
+    // `summary` is absent if the run has not written it.
     return { ...facts, asked: inputText(asked, summary?.objects), summary };
   });
 
@@ -181,7 +178,7 @@ async function list<T extends Facts>(
   const { status: only, ...window } = options;
   const found = listedExecutions(clients.sfn, stateMachineArn, { ...window, status: only && STATUSES[only] });
   const all = await Array.fromAsync(inOrder(READS_AT_ONCE, found, (item) => read(factsOf(item), storage)));
-  // Step Functions has the newest first, but for those of the same moment.
+  // Step Functions lists the newest first, except for runs of the same moment.
   return all.sort((a, b) => (a.startedAt < b.startedAt ? 1 : -1));
 }
 

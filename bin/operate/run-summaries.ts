@@ -1,4 +1,4 @@
-/** What runs left: their summaries, and the lines that they quarantined, by reason. */
+/** Reads the summaries of runs, and their quarantined lines by reason. */
 
 import type { S3Client } from '@aws-sdk/client-s3';
 import { Storage } from '../../src/core/aws/storage.ts';

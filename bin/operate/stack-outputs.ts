@@ -7,13 +7,13 @@ import { nearest } from '../../src/core/errors/nearest.ts';
 import { listAll } from './aws-calls.ts';
 
 type Clients = { lambda: LambdaClient };
-/** With the STACK_PREFIX. */
+/** Outputs with the STACK_PREFIX. */
 type FoundOutputs = StackOutputs & { prefix: string };
 
 /**
  * Reads the outputs of a deployed stack, whatever the name of its CloudFormation stack.
  *
- * @param name its STACK_PREFIX; with `orEndpoint`, else the name of its endpoint
+ * @param name its STACK_PREFIX; with `orEndpoint`, also the name of its endpoint
  * @throws PermanentError `StackNotDeployed`, `StackPrefixMissing`, `StackIncomplete`
  */
 export async function readStackOutputs({ lambda }: Clients, name: string, orEndpoint = false): Promise<FoundOutputs> {
@@ -46,7 +46,7 @@ async function readParameters(lambda: LambdaClient, path: string): Promise<Map<s
 
 type Deployed = Pick<StackOutputs, 'endpoint'> & { prefix: string };
 
-/** Returns the deployed stacks; none if reading the parameters of one stack is all that is allowed. */
+/** Returns the deployed stacks. Returns none if the user may only read the parameters of one stack. */
 async function deployedStacks(lambda: LambdaClient): Promise<Deployed[]> {
   const values = await readParameters(lambda, outputPath()).catch(() => new Map<string, string>());
   return [...values].sort().flatMap(([path, endpoint]) => {

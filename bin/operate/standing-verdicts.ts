@@ -1,4 +1,6 @@
-/** What counts of a trace's assessments: for each scorer a person's latest word, else its latest verdict. */
+/**
+ * Selects the assessments of a trace that count: for each scorer a person's latest assessment, else its latest verdict.
+ */
 
 import { readLabel } from '../../src/core/values/scorer-values.ts';
 import type { Severity } from '../../src/core/values/severity.ts';
@@ -22,17 +24,20 @@ export interface StandingVerdict {
   /** Empty: without a rationale. */
   rationale: string;
   failed: boolean;
-  /** The contrary of `failed`; `null` where no value of the scorer is good or bad, or the settings do not know it. */
+  /** The opposite of `failed`. `null` if the scorer has no good or bad values, or is not in the settings. */
   good: boolean | null;
-  /** Of a failure of this scorer. */
+  /** Severity of a failure of this scorer. */
   severity: Severity;
-  /** How much of a failure it is, from 0 to 1: of several categories the last one is the worst. 0 if it passes. */
+  /** Degree of the failure, from 0 to 1: of several categories the last is the worst. 0 if it passes. */
   degree: number;
 }
 
 const KINDS: Record<string, StandingVerdict['by']> = { HUMAN: 'person', CODE: 'code' };
 
-/** @param scorers those of the settings, which tell what passes. Of others, `no` and `false` of a judge or a person fail. */
+/**
+ * @param scorers of the settings, which define the passing values. For other scorers, `no` and `false` from a judge or
+ *   a person fail.
+ */
 export function standingVerdicts(
   { assessments }: Pick<AssessedTrace, 'assessments'>,
   scorers: ReadonlyMap<string, Scorer>,

@@ -1,6 +1,4 @@
-/**
- * Ground truth runs: how far one is, what it did, the labels that wait, and the figures of a stack.
- */
+/** Ground truth runs: progress and results of a run, waiting labels, and the figures of a stack. */
 
 import { DescribeExecutionCommand, type DescribeExecutionCommandOutput } from '@aws-sdk/client-sfn';
 import { Storage } from '../../src/core/aws/storage.ts';
@@ -46,14 +44,14 @@ export type TruthProgress = Awaited<ReturnType<ReturnType<typeof truthWatcher>>>
 const describe = ({ sfn }: Pick<Clients, 'sfn'>, executionArn: string): Promise<DescribeExecutionCommandOutput> =>
   sfn.send(new DescribeExecutionCommand({ executionArn }));
 
-/** What happened to the labels of a file. */
+/** The outcomes of the labels of a file. */
 export type LabelFileState = Omit<LabelFileReport, 'parts'>;
 
 export type TruthReport = Awaited<ReturnType<typeof readTruthReport>>;
 
 const READS_AT_ONCE = 16;
 
-/** Reads what a run did. */
+/** Reads the report of a run. */
 export async function readTruthReport(clients: Clients, workBucket: string, arn: string) {
   const { name: run = '', status, error, cause = '' } = await describe(clients, arn);
   const storage = new Storage(clients.s3);
@@ -83,7 +81,7 @@ async function readReports(storage: Storage, bucket: string, keys: Iterable<stri
   return files;
 }
 
-/** Labels whose prediction has not come. */
+/** Labels whose prediction has not arrived. */
 export type WaitingLabels = Awaited<ReturnType<typeof waitingLabels>>;
 
 /** Files that are looked at. */
@@ -101,14 +99,17 @@ export async function waitingLabels(storage: Storage, bucket: string) {
   return {
     labels: sum(waiting.map(({ counts }) => counts.waiting)),
     files: waiting.length,
-    /** When the first of the files was read, ISO 8601; `null`: none waits. */
+    /** Time at which the first of the files was read, ISO 8601. `null` if no label waits. */
     since: waiting.map(({ readAt }) => readAt).sort()[0] ?? null,
     /** There are more: not all files were looked at. */
     more: digests.size > MAX_FILES,
   };
 }
 
-/** Reads the labeled predictions and computes their figures. @returns `undefined` if there are none, nor any left out */
+/**
+ * Reads the labeled predictions and computes their figures. @returns `undefined` if there are no predictions, not even
+ * left-out ones
+ */
 export async function truthFigures(
   storage: Storage,
   bucket: string,
@@ -117,7 +118,7 @@ export async function truthFigures(
 ): Promise<TruthFigures | undefined> {
   const hours = await labeledHours(storage, bucket, {
     ...(fromMs === undefined ? {} : { from: hourOf(fromMs) }),
-    // That of the last second before the end is read.
+    // Read the hour of the last second before the end.
     ...(toMs === undefined ? {} : { to: new Date(toMs).toISOString() }),
   });
   const read = () => readLabeled(storage, bucket, hours);

@@ -11,11 +11,11 @@ import { type StandingVerdict, standingVerdicts } from './standing-verdicts.ts';
 
 /** The trace of a bad reply, in place of all with the same request and reply. */
 export interface WorstTrace extends Badness {
-  /** Of the worst of them, the newest. */
+  /** The newest of the worst traces with this exchange. */
   traceId: string;
-  /** MLflow's page of it; absent where that needs a login through AWS. */
+  /** MLflow's page of the trace. Absent if the page needs a login through AWS. */
   url?: string | undefined;
-  /** Of the inference, as MLflow writes it. */
+  /** Time of the inference, in MLflow's format. */
   time: string;
   variant: string;
   /** Failing traces with the same beginning of request and reply. */
@@ -24,7 +24,7 @@ export interface WorstTrace extends Badness {
   failing: StandingVerdict[];
   /** Number of its verdicts that count. */
   verdicts: number;
-  /** The first characters of the request, with its last ones, and of the reply. */
+  /** The first and last characters of the request, and the first characters of the reply. */
   request: string;
   reply: string;
 }
@@ -35,20 +35,22 @@ interface Query extends TraceQuery {
   scorers: readonly Scorer[];
   /** Values of scorers that are neither good nor bad by themselves, such as times, fail by an objective that they miss. */
   objectives?: readonly Objective[];
-  /** Only verdicts of these scorers count. */
+  /** Restricts the verdicts to these scorers. */
   only?: readonly string[] | undefined;
   limit: number;
   /** The address of MLflow, for links. */
   server?: string | undefined;
 }
 
-/** Different replies that are kept, so that equal ones are counted also if they are not among the worst yet. */
+/**
+ * Number of different replies that are kept, so that equal replies are counted even if they are not among the worst
+ * yet.
+ */
 const LEAST_KEPT = 200;
 
 /**
- * Reads all traces that match and returns the worst: the gravest failure first, then most causes, then the newest. Traces with
- * the same request and reply are one. What a person said counts in place of the judge. Memory
- * is bounded by `limit`.
+ * Reads all matching traces and returns the worst: most severe failure first, then most causes, then the newest. Traces
+ * with the same request and reply are merged. People's assessments override the judge's. Memory is bounded by `limit`.
  */
 export async function readWorst(rest: Pick<MlflowRest, 'repeat'>, query: Query) {
   const { scorers, objectives = [], only, limit, experimentId, server } = query;
@@ -57,9 +59,9 @@ export async function readWorst(rest: Pick<MlflowRest, 'repeat'>, query: Query) 
   const found = {
     /** Traces that were read. */
     traces: 0,
-    /** Those with a verdict. */
+    /** Number of traces with a verdict. */
     judged: 0,
-    /** Those with a failing verdict. */
+    /** Number of traces with a failing verdict. */
     failing: 0,
   };
   let kept = new Map<string, WorstTrace>();
@@ -88,7 +90,7 @@ export async function readWorst(rest: Pick<MlflowRest, 'repeat'>, query: Query) 
     const key = one.request + one.reply === '' ? one.traceId : JSON.stringify([one.request, one.reply]);
     const same = kept.get(key);
     if (same !== undefined) one.count += same.count;
-    // Of equal ones, the newest has been read first.
+    // Of equal traces, the newest has been read first.
     if (same !== undefined && worstFirst(same, one) <= 0) same.count = one.count;
     else kept.set(key, one);
     if (kept.size >= 2 * most) kept = new Map(sorted().slice(0, most));
@@ -97,13 +99,13 @@ export async function readWorst(rest: Pick<MlflowRest, 'repeat'>, query: Query) 
   return { ...found, worst: worst.map(([, one]) => one) };
 }
 
-/** Whether the value of a scorer without good or bad ones misses an objective for the trace's variant. */
+/** Whether the value of a scorer without good or bad values misses an objective for the trace's variant. */
 function misses(verdict: StandingVerdict, { tags }: AssessedTrace, objectives: readonly Objective[]): boolean {
   const own = tags.sagemaker_variant_name;
   const isAbout = ({ measure, variant = own }: Objective) => measure.scorer === verdict.scorer && variant === own;
   return verdict.good === null && objectives.some((one) => isAbout(one) && !one.measure.passes(verdict.value));
 }
 
-/** Orders traces; also those of several experiments. */
+/** Compares traces, which may belong to several experiments. */
 export const worstTraceFirst = (a: WorstTrace, b: WorstTrace): number =>
   worstFirst(a, b) || Date.parse(b.time) - Date.parse(a.time);

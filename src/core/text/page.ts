@@ -2,13 +2,13 @@
 import { whole } from './figure-text.ts';
 import { PIPE, printable, type Style, type TextOptions, wrapped } from './terminal-text.ts';
 
-/** From top to bottom. */
+/** Parts from top to bottom. */
 export type Page = readonly Part[];
 
 /** A text is broken between words. A list is indented. */
 export type Part = Nothing | string | Styled | Section | Table | Facts | Marked | Page;
 
-/** Is left out. */
+/** A part that is left out. */
 type Nothing = false | null | undefined | '';
 
 /** A text with HTML of its own, such as a figure with its exact value. A chart has no text. */
@@ -52,7 +52,7 @@ export const green = inStyle('green');
 /** A command or an address, which is not broken, so that it can be copied. */
 export const exact = inStyle('exact');
 
-/** Parts below a heading, with an empty line above it. Without parts, nothing. */
+/** Returns parts below a heading, with an empty line above it. Without parts, the section is left out. */
 export const section = (title: string, ...parts: Page): Section => ({ title, parts });
 
 /** Parts with an empty line above them. */
@@ -73,7 +73,7 @@ export const facts = (of: Readonly<Record<string, string | number | false | null
   facts: Object.entries(of).filter((fact): fact is [string, string | number] => (fact[1] ?? false) !== false),
 });
 
-/** The first parts, and how many more there are. @param all their number, if only some are known */
+/** Returns the first parts, and the number of further parts. @param all total number, if only some parts are known */
 export const firstOf = (most: number, parts: Page, what = '', all = parts.length): Part[] => [
   ...parts.slice(0, most),
   all > most && `and ${whole(all - most)} more${what}`,
@@ -85,7 +85,7 @@ export const pageText = (page: Page, out = PIPE): string =>
     .map((line) => `${line}\n`)
     .join('');
 
-/** Sections are one empty line apart, and none is above the first one. */
+/** Sections are separated by one empty line. There is no empty line above the first section. */
 function drawnAll(parts: Page, out: TextOptions): string[] {
   const lines = parts.flatMap((part) => drawn(part, out));
   return lines.filter((line, index) => line !== '' || (index > 0 && lines[index - 1] !== ''));

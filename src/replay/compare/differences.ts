@@ -16,7 +16,7 @@ export interface Difference {
   /** difference ÷ before; `null` when before is 0. */
   relative: number | null;
   /**
-   * Lower end of the 95% confidence interval. Infinite if there are too few values, which JSON has as `null`.
+   * Lower end of the 95% confidence interval. Infinite with too few values, and then `null` in JSON.
    * @nullable
    */
   low: number;
