@@ -77,7 +77,7 @@ export class GroundTruth extends Construct {
     this.files = { starter, rule };
   }
 
-  /** The functions that work without a person: those that alarms are about. */
+  /** The functions that work without a person, and so need alarms. */
   get watched(): PipelineFunction[] {
     return this.files === undefined ? [] : [this.joiner, this.files.starter];
   }

@@ -20,7 +20,7 @@ import TABLE from './functions.json' with { type: 'json' };
 import { nodeOptions } from './settings/function-environment.ts';
 
 type Names = ReturnType<typeof resourceNames>;
-/** The names of functions among the names of resources: those with a role. */
+/** The names of functions among the names of resources: resources with a role. */
 type FunctionName = { [N in keyof Names]: `${N}Role` extends keyof Names ? N : never }[keyof Names];
 
 /** The context for constructs with functions of their own. */

@@ -142,8 +142,8 @@ const POLL_MS = 2_000;
 /**
  * Waits until the update is over, and reads the endpoint again.
  *
- * @returns counts and weights that differ from those before
- * @throws PermanentError `CaptureNotSwitched` if it does not capture as wanted
+ * @returns counts and weights that differ from those before the update
+ * @throws PermanentError `CaptureNotSwitched` if it does not capture as requested
  */
 export async function updated(lambda: LambdaClient, before: Endpoint, asked: SwitchRequests): Promise<string[]> {
   const { EndpointConfigName, DataCaptureConfig } = asked.CreateEndpointConfig;

@@ -116,7 +116,7 @@ export const runOptions = () =>
 type RunFlags = Partial<FlagsOf<ReturnType<typeof runOptions>>>;
 
 /**
- * Returns the options of an execution's input, without those that are not given.
+ * Returns the options of an execution's input, without options that are not given.
  *
  * @throws PermanentError `OptionsContradict`
  */

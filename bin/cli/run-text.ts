@@ -149,7 +149,7 @@ interface Hint {
 /** Returns the purpose of a command, and the command. */
 export const hintPart = ({ why, command }: Hint): Page => [`${why}:`, [exact(command)]];
 
-/** Formats a command to copy. @param stack `--stack` of the command at hand */
+/** Formats a command to copy. @param stack `--stack` of the current command */
 export const commandText = (args: readonly string[], stack?: string): string =>
   ['inference-monitor', ...args, ...(stack === undefined ? [] : ['--stack', stack])].map(shellWord).join(' ');
 

@@ -43,7 +43,7 @@ export async function openStack({ stack }: Pick<StackFlags, 'stack'>, clients = 
   if (!name) throw new PermanentError('StackPrefixMissing', 'STACK_PREFIX is missing', { got: 'nothing', expected });
   const outputs = await readStackOutputs(clients, name, stack !== undefined);
   const { prefix, endpoint } = outputs;
-  // A variable of the environment may be of this one command.
+  // A variable of the environment may have been set only for this command.
   const flag = prefix === own && prefix === (process.env.STACK_PREFIX || own) ? undefined : prefix;
   return { prefix, outputs, clients, storage: new Storage(clients.s3), flag, about: { endpoint, stack: prefix } };
 }

@@ -45,7 +45,7 @@ export const summaryPage = (summaries: readonly RunSummary[], health: Health | u
   totalsLine(summaries),
 ];
 
-/** Returns the figures of several runs in one line. Those that are 0 are left out, but for the first. */
+/** Returns the figures of several runs in one line. Leaves out figures that are 0, except the first. */
 export function totalsLine(summaries: readonly RunSummary[]): string {
   const total = (of: (one: RunSummary) => number): number => sum(summaries.map(of));
   const figures = {

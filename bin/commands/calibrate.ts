@@ -39,7 +39,7 @@ import { assertHasTexts, type CommandSettings, commandSettings } from '../cli/se
 import { calibrationPage } from './calibrate-text.ts';
 import { progress } from './reading-traces.ts';
 
-/** Default for the most that one calibration may spend. The anchor set costs about one dollar. */
+/** Default maximum cost of one calibration. The anchor set costs about one dollar. */
 const DEFAULT_BUDGET_USD = 20;
 
 /** Only in a clone, because the functions are built with this file. */

@@ -1,4 +1,4 @@
-/** `inference-monitor forward`: puts files that are there already, or those that failed, into the queue. */
+/** `inference-monitor forward`: puts existing files, or files that failed, into the queue. */
 
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import type { ForwardEnvironment } from '../../src/core/settings/environment.ts';

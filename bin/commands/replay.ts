@@ -15,7 +15,7 @@ function sourceOf({ captures, inputFile }: ReplayFlags): string {
   throw new PermanentError('InvalidReplayOptions', 'A replay needs the captures once', facts);
 }
 
-/** Options by those without which they have no effect. SageMaker forwards no headers. */
+/** Options, each with the options that it requires. SageMaker forwards no headers. */
 const NEEDS = {
   experiment: ['mlflow'],
   trackingUri: ['mlflow'],

@@ -49,7 +49,7 @@ export default command('show', OPTIONS, (flags) =>
 );
 
 // ------------------------------------------------------------------------------------------------- quarantined lines
-// Those that could not become traces, with their bytes as they were captured.
+// Lines that could not become traces, with their bytes as captured.
 
 /** What `--json` prints with `--out`. */
 export interface Quarantined {

@@ -118,7 +118,10 @@ async function examine(clients: Clients, flags: DoctorFlags, region: string | un
   return [...account, ...findings, ...all, ...ledger, ...answer];
 }
 
-/** Returns the stack that a person names, if the settings here are of another one. @throws the errors of `openStack` */
+/**
+ * Returns the stack that the user names, if the settings here belong to another stack. @throws the errors of
+ * `openStack`
+ */
 async function stackElsewhere(clients: Clients, flags: DoctorFlags): Promise<DeployedStack | undefined> {
   const { STACK_PREFIX: inShell, SAGEMAKER_ENDPOINT_NAME: endpoint } = process.env;
   const { stack = inShell } = flags;

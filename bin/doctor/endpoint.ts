@@ -54,7 +54,7 @@ export async function checkEndpoint(context: CheckContext, name: string): Promis
   ];
 }
 
-/** Compares the shadow variants of the settings with those that the endpoint has now. */
+/** Compares the shadow variants in the settings with the endpoint's current shadow variants. */
 async function checkShadow({ lambda, settings }: CheckContext, endpoint: Endpoint): Promise<Found> {
   const { SHADOW_VARIANTS: named = [] } = settings;
   const there = await shadowVariantsOf(lambda, endpoint);

@@ -1,4 +1,4 @@
-/** Checks the settings of the stack, and passes on those that are valid. */
+/** Checks the settings of the stack, and passes on the valid ones. */
 import { doubtsAbout } from '../../lib/settings/checks.ts';
 import { examineSettings, REQUIRED_SETTING_NAMES, SETTING_NAMES, slips } from '../../lib/settings/settings.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';

@@ -233,7 +233,7 @@ function describeLine(line: OfflineLine, settings: CommandSettings): LineReport 
   const facts = { file: key, line: number };
   if (line.kind === 'quarantine') return { ...facts, quarantined: line.reason };
   const { capture, raw } = line;
-  // The settings may be of another one.
+  // The settings may belong to another endpoint.
   const endpointName = endpointIn(key) || 'my-endpoint';
   const { traceId: _, ...trace } = buildTrace(capture, raw, { experimentId: '', endpointName });
   const scorers = askedOf(activeScorers(settings), capture);

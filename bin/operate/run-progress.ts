@@ -18,7 +18,7 @@ export type RunProgress = Awaited<ReturnType<ReturnType<typeof runWatcher>>>;
  * them.
  */
 const MAX_RECEIPTS = 256;
-/** Pages of a thousand that one poll lists at most. */
+/** Maximum number of objects that one poll lists, in pages of a thousand. */
 const MAX_LISTED = 10_000;
 const READS_AT_ONCE = 8;
 const MAX_MESSAGE_CHARS = 300;
@@ -131,8 +131,8 @@ function planReader(storage: Storage, workBucket: string, run: string) {
 }
 
 /**
- * Returns a function that reads the receipts that are new since its last call. Chunks end in any order, so the listing begins with
- * the first chunk that is not complete; if those behind it fill a poll, the next one starts behind the last receipt.
+ * Returns a function that reads the receipts that are new since its last call. Chunks end in any order, so the listing
+ * begins with the first incomplete chunk. If later receipts fill a poll, the next poll starts after the last receipt.
  */
 function receiptReader(storage: Storage, workBucket: string, run: string) {
   const known = new Set<string>();

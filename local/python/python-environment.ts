@@ -15,7 +15,7 @@ export interface PythonEnvironmentSpec {
   packages: Record<string, string>;
   /**
    * A requirements file inside the project that also pins the dependencies. Without it the newest dependencies are
-   * installed, and an older MLflow does not run with those.
+   * installed, which older MLflow versions do not support.
    */
   lockFile?: string;
 }

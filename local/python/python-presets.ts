@@ -14,7 +14,7 @@ export const DEFAULT_MLFLOW_VERSION = '3.17.2';
 /** The version that SageMaker's managed MLflow runs. */
 export const MANAGED_MLFLOW_VERSION = '3.10.1';
 
-/** The oldest version with the routes that are written, and those that SageMaker's Apps run. */
+/** The oldest version with the routes that are used for writing, and the versions that SageMaker's Apps run. */
 export const APP_MLFLOW_VERSIONS = ['3.2.0', '3.4.0', MANAGED_MLFLOW_VERSION] as const;
 
 /** MLflow versions that are tested in addition to the default. */

@@ -98,7 +98,7 @@ export function personSettings(
     of.length === 0 ? [] : [`your settings that ${what}: ${of.join(', ')}`];
   return {
     settings,
-    /** Lines for the terminal about the settings that apply and those that do not. */
+    /** Lines for the terminal about the settings that apply and the settings that do not. */
     notes: [
       ...note('apply', names),
       ...note(`do not apply, since ${whyLeft}`, left),

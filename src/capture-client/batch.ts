@@ -11,7 +11,10 @@ export const linesIn = (body: Buffer): number => body.toString('latin1').split('
 /** Bytes that are encoded at once, or between two turns of the application. A multiple of 3, so that pieces of base64 can be joined. */
 const SLICE = 24 * 1024;
 
-/** Returns a key, its lines, and the calls in them: those with the folder of the first, as many as fit. Yields between pieces of bounded work. */
+/**
+ * Returns a key, its lines, and the calls in them: as many calls as fit, all with the folder of the first call. Yields
+ * between parts of bounded work.
+ */
 export function* encode(calls: [Call, ...Call[]], settings: Settings): Generator<undefined, [string, Buffer, Call[]]> {
   const folder = folderOf(settings, calls[0]);
   const parts: Buffer[] = [];

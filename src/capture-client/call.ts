@@ -24,7 +24,7 @@ const PIECE = 200;
 /** The request or the reply. */
 export class Side {
   contentType: string | null = null;
-  /** Bytes that came, also those that are not kept. */
+  /** Number of bytes that arrived, including bytes that are not kept. */
   total = 0;
   /** Reason why the content is not kept. */
   left: 'too-large' | 'memory' | 'unreadable' | 'unread' | undefined;

@@ -38,7 +38,7 @@ export interface CaptureStats {
   waiting: number;
   /** Captures that are in S3. */
   written: number;
-  /** Captures that went to the spool folder; those that left it for S3 are in `written` too. */
+  /** Captures that went to the spool folder. Captures that left it for S3 are in `written` too. */
   spooled: number;
   /** Captures that are lost. */
   dropped: number;

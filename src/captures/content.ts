@@ -1,6 +1,6 @@
 /**
- * Work on the content of a capture. The content of a capture that is too heavy for this process is in another one, which does all the
- * work once and sends the results. Here they take the place of the work.
+ * Work on the content of a capture. If a capture is too heavy for this process, its content is in another process,
+ * which does all the work once and sends the results. Here the results replace the work.
  */
 import type { Capture } from './types.ts';
 

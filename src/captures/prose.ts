@@ -38,7 +38,7 @@ export function hasProse(text: string, words = MIN_WORDS): boolean {
 
 export const endsSentence = (text: string): boolean => SENTENCE_END.test(text.slice(-MAX_CHARS / 4));
 
-/** Items of a list that are searched for prose: those behind them are like them. */
+/** Number of items of a list that are searched for prose. Further items are assumed to resemble them. */
 const MAX_ITEMS = 100;
 
 /**

@@ -12,7 +12,7 @@ interface WaitingDependencies {
   workBucket: string;
   /** The length of the time that shares a run. 0: each run of captures starts its own. */
   windowSeconds: number;
-  /** Starts an execution, or finds that one of that name was started. */
+  /** Starts an execution, or does nothing if an execution of that name was already started. */
   start(name: string, input: TruthInput): Promise<void>;
 }
 

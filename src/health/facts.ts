@@ -44,7 +44,7 @@ export interface HealthFacts {
   /** Reasons why facts could not be read, by the rule that needs them. */
   unasked?: Readonly<Record<string, string>>;
   nowMs: number;
-  /** `--stack` of the command at hand, for the commands to copy. */
+  /** `--stack` of the current command, for commands to copy. */
   stack?: string | undefined;
 }
 

@@ -34,7 +34,7 @@ export interface AskedStack {
   sfn: SFNClient;
   stateMachineArn: string;
   environment: LambdaEnvironment;
-  /** `--stack` of the command at hand. */
+  /** `--stack` of the current command. */
   stack?: string | undefined;
   /** Replaces names in counts that captures have made up. */
   named?: (<T>(counts: T) => T) | undefined;

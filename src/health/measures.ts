@@ -76,7 +76,7 @@ export interface Fall extends Comparison {
   variants: string[];
   /** Length of the earlier weeks. */
   baselineMs: number;
-  /** The hour in which it began, and those that are not excluded, epoch milliseconds. */
+  /** The hour in which it began, and the range of hours that are not excluded, epoch milliseconds. */
   since: { at: number; from: number; to: number } | undefined;
   /** The first and the last hour with failing replies since then. */
   failures: { first: number; last: number } | undefined;

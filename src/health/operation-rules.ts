@@ -69,7 +69,7 @@ export const OPERATION_RULES = {
     const own = byVariant.flatMap(({ variant: subject, totals }) =>
       found(totals, ` of variant ${singleLine(subject)}`).map((one) => ({ ...one, subject, variants: [subject] })),
     );
-    // A variant that answers somewhat worse is among those that differ.
+    // A variant that is somewhat worse is reported by the comparison of variants.
     return [...worstOf(all), ...own.filter(({ state }) => state === 'bad')];
   },
 

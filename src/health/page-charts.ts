@@ -18,7 +18,7 @@ import { addedUp, type Figures, type HealthFacts, scorerOf } from './facts.ts';
 import type { Finding } from './findings.ts';
 import { QUALITY_RULES } from './quality-rules.ts';
 
-/** Curves of a chart: the most frequent names, and the others together. */
+/** Maximum number of curves of a chart: the most frequent names, and the sum of the others. */
 const MAX_CURVES = 4;
 const MAX_POINTS = 31;
 /** Height at which three findings next to each other and the replies to read fit a screen. */

@@ -35,7 +35,7 @@ function merged(
   return { verdicts, spend: spentTogether([early.spend, late.spend]), leftOpen };
 }
 
-/** Returns the first judge's verdicts that stand, under its name. */
+/** Returns the first judge's passing verdicts, under its name. */
 const standingOf = (first: Judge, scorers: readonly JudgeScorer[], { verdicts }: JudgeResult): Verdict[] =>
   scorers.flatMap((scorer) =>
     verdicts

@@ -133,7 +133,9 @@ export function connectBatchJudge(environment: FunctionSettings) {
     },
     record: (recordId: string, capture: Capture, scorers: readonly JudgeScorer[]) =>
       batchRecord(transport, recordId, capture, asAsked(scorers), bounds),
-    /** Returns the most that the answer to a record can cost, at the batch price; `null` if the price is unknown. */
+    /**
+     * Returns the maximum cost of the answer to a record, at the batch price. Returns `null` if the price is unknown.
+     */
     maxCostUsd: (...[capture, scorers]: Parameters<Judge['maxCostUsd']>) =>
       pricedAsBatch.maxCostUsd(capture, asAsked(scorers)),
     /** Returns the cost of a batch job's answer in US dollars; `null` if the price is unknown. */

@@ -1,7 +1,10 @@
 /** Caches values that depend only on a set of scorers, so that they are not computed for every capture. */
 import type { JudgeScorer } from './types.ts';
 
-/** Few sets are in use: those that apply to a kind of capture, and subsets that are asked again. */
+/**
+ * Maximum number of cached sets. Few sets are in use: sets that apply to a kind of capture, and subsets that are asked
+ * again.
+ */
 const MAX_KEPT = 200;
 
 const ids = new WeakMap<JudgeScorer, number>();

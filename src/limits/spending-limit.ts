@@ -26,7 +26,7 @@ export class OwnLimit implements SpendingLimit {
 
   async reserve(maxUsd: number): Promise<{ settle(actualUsd: number): Promise<void> } | 'held'> {
     while (this.#spent + this.#reserved + maxUsd > this.#usd) {
-      // Calls mostly cost less than their worst case, so those in flight may leave room.
+      // Calls mostly cost less than their worst case, so the calls in flight may leave room.
       if (this.#inFlight === 0) return 'held';
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
     }

@@ -17,7 +17,7 @@ export interface RefusedReply {
 }
 
 export interface Authorizer {
-  /** Returns all headers of the request, including those that authenticate it. */
+  /** Returns all headers of the request, including headers for authentication. */
   authorize(request: SignableRequest): Promise<Record<string, string>>;
   /**
    * Called when the server rejected the headers.

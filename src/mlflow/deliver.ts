@@ -34,8 +34,8 @@ export interface Delivery<T extends { traceId: string }> {
   /** Writes a control trace, once. */
   control(): Promise<void>;
   /**
-   * Returns the outcome of those traces that exist. `sent`: this delivery may have written them, so that they are read
-   * again; otherwise a recent read suffices.
+   * Returns the outcome of the existing traces. `sent`: this delivery may have written them, so they are read again;
+   * otherwise a recent read suffices.
    */
   existing(traces: readonly T[], sent: boolean): Promise<Existing>;
   /** Throws if the refusal does not concern the traces, for example because the experiment is deleted. */

@@ -205,7 +205,7 @@ export class TraceSender {
     }
   }
 
-  /** Builds each batch when it is needed, so that only those in flight are in memory. */
+  /** Builds each batch when it is needed, so that only batches in flight are in memory. */
   *#batches(traces: Iterable<OtlpTrace>): Generator<OtlpTrace[]> {
     let batch: OtlpTrace[] = [];
     let size = 0;

@@ -62,7 +62,7 @@ export function factsBeforeSpans(experimentId: string, trace: TraceRecord): Reco
   return facts;
 }
 
-/** Returns the facts of a trace, including those that MLflow would compute from spans sent by OTLP. */
+/** Returns the facts of a trace, including facts that MLflow would compute from spans sent by OTLP. */
 export function traceInfo(experimentId: string, trace: TraceRecord): Record<string, unknown> {
   const session = sessionOf(trace);
   const user = userOf(trace);

@@ -15,7 +15,7 @@ interface ChunkSums {
   verdicts: VerdictCounts & { expected: number; lost: number };
 }
 
-/** @param scorers the number of verdicts that each traced line expects, beyond those that the receipt names */
+/** @param scorers number of verdicts expected for each traced line, in addition to those in the receipt */
 export function sumsOfChunk(
   { lines: planned }: Pick<ManifestLine, 'lines'>,
   logged: Pick<LogReceipt, 'counts'> | undefined,

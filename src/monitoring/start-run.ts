@@ -16,7 +16,7 @@ export type QueuedEvent = Pick<SQSRecord, 'messageId' | 'body'> & {
 interface StartDependencies extends Work {
   /** Whether a file does not belong to the stack. */
   excludes?(key: string): boolean;
-  /** Starts an execution, or finds that one of that name was started. */
+  /** Starts an execution, or does nothing if an execution of that name was already started. */
   start(name: string, input: FilesInput): Promise<void>;
 }
 

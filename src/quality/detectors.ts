@@ -135,7 +135,7 @@ export class Detectors {
     return state;
   }
 
-  /** Forgets objectives that are no longer, and begins those that are new. */
+  /** Forgets objectives that no longer exist, and adds new objectives. */
   #fit(state: DetectorsState): void {
     const objectives: DetectorsState['objectives'] = {};
     for (const { objective } of this.#detectors) {
@@ -287,7 +287,7 @@ const worseFirst = (a: ObservedFailure, b: ObservedFailure): number => worstFirs
 const worst = (failures: readonly ObservedFailure[]): ObservedFailure[] =>
   distinct(failures).toSorted(worseFirst).slice(0, SHOWN_FAILURES);
 
-/** Returns each capture once, and of those with the same request and reply the worst one, with how many there are. */
+/** Returns each capture once. Of captures with the same request and reply, returns the worst, with their number. */
 function distinct(failures: readonly ObservedFailure[]): ObservedFailure[] {
   // A run that is summarized again observes the same trace.
   const each = new Map(failures.map((failure) => [failure.traceId, failure]));

@@ -92,11 +92,11 @@ interface Sampling {
 }
 
 /**
- * Reads the objectives, and checks those for true answers without returning them.
+ * Reads the objectives. Checks objectives for true answers without returning them.
  *
  * @param raw the setting's value
- * @throws PermanentError `InvalidObjectives` for a scorer that does not exist, and for objectives that can never be met or
- *   never be missed
+ * @throws PermanentError `InvalidObjectives` for a scorer that does not exist, and for objectives that can never be met
+ *   or never be missed
  */
 export function readObjectives(raw: readonly unknown[], sampling: Sampling): Objective[] {
   const objectives = raw.filter((entry) => !isAboutTruth(entry)).map((entry) => readObjective(entry, sampling));

@@ -69,7 +69,7 @@ export interface GroupRates {
   totals: Omit<QualityCell, 'scorers' | 'seconds'>;
 }
 
-/** Returns people's labels on the captures of these cells, and those on other captures of the same judge. */
+/** Returns people's labels on the captures of these cells, and labels on other captures of the same judge. */
 export type LabelsOf = (scorer: string, cells: readonly CountedCell[]) => Omit<JudgedSample, 'strata'>;
 const NO_LABELS: LabelsOf = () => ({ labels: [] });
 

@@ -91,7 +91,7 @@ export async function openFollowUps(options: FollowUpOptions) {
       return { comparison, published: done, failures, judgeStopped };
     },
 
-    /** Leaves whole lines in the files of a replay that has failed. Its own error matters more than another one here. */
+    /** Leaves whole lines in the files of a failed replay. The replay's own error matters more than an error here. */
     abandon: async (): Promise<void> => {
       await Promise.allSettled([captured?.close(), exchanges?.discard()]);
     },

@@ -1,4 +1,4 @@
-/** Summarizes vectors, because their thousands of numbers tell a reader nothing. */
+/** Summarizes vectors, because their thousands of numbers are useless to a reader. */
 import NAMES from '../field-names.json' with { type: 'json' };
 import { isExactNumber, isObject, type JsonObject } from '../json.ts';
 import { promptsOf } from '../wire/messages.ts';

@@ -54,7 +54,7 @@ const isErrorBody = (body: unknown): body is JsonObject =>
     body.object === 'error' ||
     (typeof body.error === 'string' && body.error !== '' && !('choices' in body) && !('token' in body)));
 
-/** Recognizes an error event by its name, by its content, or by a form that one vendor uses for errors only. */
+/** Recognizes an error event by its name, by its content, or by a form that a vendor uses only for errors. */
 export const isError = ({ event, data }: StreamEvent): boolean =>
   event === 'error' ||
   isErrorBody(data) ||

@@ -1,7 +1,7 @@
 /**
  * The exchange of a replay: a capture line that the sender writes itself, with facts that captures lack, such as
- * measured times. Such lines are read in runs over a replay only: in the captures of an endpoint, anybody could have
- * written them.
+ * measured times. Only runs over a replay read such lines, because any caller could have written them into an
+ * endpoint's captures.
  */
 import type { Capture, ExchangeFacts } from '../types.ts';
 import { REPLAY_TAG, traceIdOf } from './ids.ts';

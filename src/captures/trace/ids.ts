@@ -37,7 +37,7 @@ export const childSpanIdOf = (traceId: string, index: number): string =>
 export const assessmentIdOf = (traceId: string, scorer: string, scorerVersion: string, model: string): string =>
   `a-${digest(traceId, scorer, scorerVersion, model).slice(0, 32)}`;
 
-/** 48 bits: the most whole bytes that a JavaScript number holds exactly. */
+/** 48 bits: the maximum number of whole bytes that a JavaScript number holds exactly. */
 const SAMPLE_HEX_DIGITS = 12;
 const SAMPLE_RANGE = 16 ** SAMPLE_HEX_DIGITS;
 

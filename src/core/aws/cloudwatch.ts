@@ -83,7 +83,7 @@ export async function ringingAlarms(client: AwsClient, prefix: string) {
   return (reply.MetricAlarms ?? []).flatMap(({ AlarmName, AlarmDescription = '', StateUpdatedTimestamp: at }) => {
     const id = AlarmName.slice(AlarmNamePrefix.length);
     const [what = ''] = AlarmDescription.split(/\. (?:What to do|Section)/);
-    // A longer prefix may begin with this one.
+    // The alarm may belong to a stack with a longer prefix that begins with this prefix.
     if (!/^(?:Quality-|[A-Za-z]+$)/.test(id)) return [];
     return [{ id, name: AlarmName, what, since: at === undefined ? undefined : new Date(at * 1000).toISOString() }];
   });

@@ -2,7 +2,7 @@
  * Addresses of the AWS console’s pages, by partition and region. Addresses of MLflow’s pages: src/mlflow/trace-url.ts.
  */
 
-/** Hosts of the console by the beginning of the region, the most special first. */
+/** Hosts of the console by the beginning of the region, most specific first. */
 const CONSOLES: readonly [region: string, domain: string][] = [
   ['cn-', 'console.amazonaws.cn'],
   ['us-gov-', 'console.amazonaws-us-gov.com'],

@@ -1,4 +1,4 @@
-/** Names the failures of S3, and distinguishes those worth a retry. */
+/** Names the failures of S3, and distinguishes failures that are worth a retry. */
 
 import { S3ServiceException } from '@aws-sdk/client-s3';
 import { PermanentError, PipelineError, RetryableError, saidBy } from '../errors/errors.ts';

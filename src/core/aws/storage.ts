@@ -207,7 +207,7 @@ export class Storage {
     }
   }
 
-  /** Lists the objects directly in a folder, without those in its subfolders. */
+  /** Lists the objects directly in a folder, without objects in its subfolders. */
   async *listFolder(bucket: string, folder: string): AsyncGenerator<ObjectFacts> {
     let token: string | undefined;
     do {

@@ -89,7 +89,7 @@ export interface LabelCounts {
   joined: number;
   /** The prediction had the same label already. */
   repeated: number;
-  /** The prediction had another label, which this one replaced. */
+  /** Number of labels whose prediction had another label, which they replaced. */
   replaced: number;
   /** The prediction has a later label with another value. */
   outdated: number;
@@ -198,7 +198,7 @@ export interface TruthResult {
 /** The result of a run: an object of the work bucket. */
 export interface TruthRunSummary {
   run: string;
-  /** The sum over the files. Labels of earlier files that were joined now are counted in the reports of those. */
+  /** The sum over the files. Labels of earlier files that were joined now count in the reports of the earlier files. */
   counts: LabelCounts;
   /** Keys of the reports of the label files (`LabelFileReport`) that the run read. */
   files: string[];

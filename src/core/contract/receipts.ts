@@ -141,7 +141,10 @@ export interface FailedFile extends ObjectVersion {
 export interface PlanReceipt extends Pick<PlanResult, 'part' | 'outcome' | 'options' | 'more'> {
   /** The contract that the part was planned under; see contract.ts. */
   contract: number;
-  /** A running execution that processes files of this one. If `outcome` is `duplicate`, this one has no others. */
+  /**
+   * A running execution that processes files of this execution. If `outcome` is `duplicate`, this execution has no
+   * other files.
+   */
   duplicateOf?: string;
   /** Listed files that another running execution processes with the same options, or that the list has twice. */
   duplicates?: number;

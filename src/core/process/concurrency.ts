@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 
 /**
- * Works through the items, at most `limit` at a time. After a failure it starts no further item, waits for those in
+ * Works through the items, at most `limit` at a time. After a failure it starts no further item, waits for the items in
  * flight, and throws the first failure.
  */
 export async function forEachConcurrently<T>(

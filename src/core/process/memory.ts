@@ -9,7 +9,7 @@ const MIB = 1024 * 1024;
 const MARGIN_MB = 60;
 /** Memory for Node, the SDK and the function's code; measured at 80 to 100. */
 const IDLE_MB = 110;
-/** The rest is shared by the current capture, those that wait, the requests in flight, and garbage. */
+/** The rest is shared by the current capture, waiting captures, the requests in flight, and garbage. */
 const SHARES = 4;
 /** Enough for any ordinary capture, even if there is more memory. */
 const MOST_AT_ONCE_MB = 200;

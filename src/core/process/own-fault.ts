@@ -4,8 +4,8 @@ import { PipelineError } from '../errors/errors.ts';
 import { isOutOfTime, withinTime } from './within-time.ts';
 
 /**
- * Describes an exception that one capture or reply caused: by its name and the function that threw it, and for a timeout,
- * by the work that was interrupted. It leaves out the message, which can quote captured content.
+ * Describes an exception that one capture or reply caused: by its name and the function that threw it, and for a
+ * timeout, by the interrupted work. Leaves out the message, which can quote captured content.
  *
  * @returns `undefined` for a named error, which describes a failure that is not limited to one capture
  */

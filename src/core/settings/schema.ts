@@ -31,7 +31,7 @@ export const MAX_PREFIX = 30;
 const MLFLOW_ARN = /^arn:aws[\w-]*:sagemaker:[a-z0-9-]+:\d{12}:mlflow-(?:app|tracking-server)\/[\w-]+$/;
 
 const BUCKET_NAME = /^(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
-/** The account may stand before the bucket. */
+/** The account may come before the bucket. */
 const ARTIFACT_PLACE = /^(s3:\/\/)?(\d{12}@)?(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/.*)?$/;
 const LABEL_PLACE = /^s3:\/\/(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[^\p{Cc}]{0,800})?$/u;
 /** SageMaker's names of endpoints and of inference components have the same form. */

@@ -16,5 +16,5 @@ export interface Bounds {
   freedom?: number;
 }
 
-/** The bounds of a sample, or those that one of another size would have if it were like this one. `undefined`: too few values. */
+/** Returns the bounds of a sample, or of a similar sample of another size. Returns `undefined` for too few values. */
 export type SizedBounds = (size?: number) => Bounds | undefined;

@@ -56,7 +56,10 @@ export function quantileOf(bins: LogBins, share: number): number | undefined {
   return known.at(-1)?.value;
 }
 
-/** Moves the counts of the lowest bins into the next one until there are not too many: anybody can send numbers of any size. */
+/**
+ * Moves the counts of the lowest bins into the next bin until the number of bins is within its limit, because callers
+ * can send numbers of any size.
+ */
 export function boundBins(bins: LogBins): void {
   if (Object.keys(bins).length <= MAX_BINS) return;
   const indexes = indexesOf(bins);

@@ -251,7 +251,7 @@ export function quantileAtScore(sorted: Float64Array, q: number, effective = sor
   const { from, count, at: scoreAt } = scoresOf(effective, q);
   const step = (sorted.length + 1) / (effective + 1);
   const valueAt = (i: number, score: number): number => {
-    // Ranks of a larger sample may lie beyond the ends of this one.
+    // Ranks of a larger sample may lie beyond the ends of this sample.
     const at = Math.max(0, Math.min(sorted.length - 1, (from + i) * step - 1));
     return between(sorted[Math.floor(at)] ?? Number.NaN, sorted[Math.ceil(at)] ?? Number.NaN, at % 1, score);
   };

@@ -10,7 +10,7 @@ export const severestFirst = (a: Severity = 'task', b: Severity = 'task'): numbe
 export interface Badness {
   /** Severity of the worst failing scorer. */
   severity: Severity;
-  /** Failing scorers, without those that fail because of another one. */
+  /** Number of failing scorers, without scorers that fail because of another scorer. */
   causes: number;
 }
 

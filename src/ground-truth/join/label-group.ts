@@ -140,7 +140,10 @@ export class LabelGroup {
 const byTime = (a: Label, b: Label): number =>
   a.timeMs - b.timeMs || a.line - b.line || (String(a.value) < String(b.value) ? -1 : 1);
 
-/** The outcomes of the labels of a group in one hour. An attempt at an hour has its own, since another one may follow. */
+/**
+ * The outcomes of the labels of a group in one hour. Each attempt at an hour has its own outcomes, because another
+ * attempt may follow.
+ */
 export class HourOutcomes {
   readonly #found = new Map<Waiting, JoinOutcome>();
   readonly #settled: Settled;

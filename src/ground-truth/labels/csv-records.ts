@@ -46,7 +46,7 @@ export class CsvRecords {
     while (this.#open.length > 0) yield* this.#giveUp('CutOff');
   }
 
-  /** The first line is no record; those after it may be. */
+  /** The first line is not a record. Later lines may be records. */
   *#giveUp(name: string): Generator<CsvRecord> {
     const [first, ...rest] = this.#open;
     this.#reset();

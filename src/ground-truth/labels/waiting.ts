@@ -39,7 +39,7 @@ const MAX_REPLACED = 100;
 const DIGEST_CHARS = 20;
 const SEGMENT_DIGITS = 4;
 
-/** A file that is written again, even with the same content, is another one: its labels are the latest. */
+/** A file that is written again, even with the same content, counts as another file: its labels are the latest. */
 export const fileDigest = ({ bucket, key, etag, lastModifiedMs }: ObjectFacts): string =>
   hash('sha256', JSON.stringify([bucket, key, etag, lastModifiedMs])).slice(0, DIGEST_CHARS);
 

@@ -102,8 +102,8 @@ export class ClassTally {
   }
 
   /**
-   * Adds a reason to figures that say nothing about the model, so that they decide no objective: the compared values
-   * may be the wrong ones.
+   * Adds a reason to figures that do not describe the model, so that they decide no objective: the compared values may
+   * be the wrong ones.
    */
   #doubted(measures: Record<string, Figure>, isBinary: boolean): Record<string, Figure> {
     const what = isBinary
@@ -118,7 +118,7 @@ export class ClassTally {
     return Object.fromEntries(doubted);
   }
 
-  /** Returns how many predictions are of classes that no label has, where those are more than half. */
+  /** Reports how many predictions are of classes that no label has, if they are more than half. */
   #strangers(): string | undefined {
     const [labels, positive] = [[...this.#labels.keys()], classOf(this.#settings.positive)];
     const [only = ''] = labels;

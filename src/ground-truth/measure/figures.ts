@@ -6,7 +6,7 @@ import { singleLine } from '../../core/text/terminal-text.ts';
 
 /** A figure with its 95% interval. Undefined or unknown values are `null`. */
 export interface Figure extends Shown {
-  /** Reason why the figure is unknown, or says nothing about the model. It then decides no objective. */
+  /** Reason why the figure is unknown, or does not describe the model. It then decides no objective. */
   why?: string;
 }
 

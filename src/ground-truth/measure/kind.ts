@@ -133,7 +133,10 @@ export class KindFacts {
     return isMost && (this.#bare.unit > 0 || this.#areWords) ? { labels, certain: 1 } : undefined;
   }
 
-  /** Classes and ratings do not have so many values up to 100; ages and prices do not have labels of two values. */
+  /**
+   * Whether numbers look like percentages. Classes and ratings do not have this many values up to 100, and ages and
+   * prices do not have labels of two values.
+   */
   get #lookLikePercentages(): boolean {
     return (
       this.#numbers.size > MAX_NUMBERED_CLASSES &&

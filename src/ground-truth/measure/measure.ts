@@ -47,7 +47,7 @@ class GroupTally {
     }
   }
 
-  /** Returns the figures of each value, the most frequent one first. */
+  /** Returns the figures of each value, most frequent first. */
   figures(): GroupFigures[] {
     const sums = [...this.#values].toSorted(([a, x], [b, y]) => y.selected[1] - x.selected[1] || (a < b ? -1 : 1));
     const why = `no label is ${this.#positive}`;

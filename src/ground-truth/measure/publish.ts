@@ -82,8 +82,8 @@ async function measuring(
 }
 
 /**
- * Returns the hours with new labels, in order: those that were written since the run began, and those that wait to be published, for
- * example since an earlier run was killed. Inferences that are dated in the future are not among them.
+ * Returns the hours with new labels, in order: hours written since the run began, and hours that wait to be published,
+ * for example because an earlier run was killed. Hours in the future are excluded.
  */
 async function changedHours({ storage, environment, run }: StepDependencies): Promise<string[]> {
   const bucket = environment.WORK_BUCKET;

@@ -4,7 +4,8 @@ import type { JudgeScorer, ModelAnswer } from '../types.ts';
 import { correctionOf, problemOf, type Reading, readAnswer } from './read-answer.ts';
 
 /**
- * Returns one reading per scorer that was asked, in the same order, and the problems of those that have to be asked again, by name.
+ * Returns one reading for each asked scorer, in the same order, and by name the problems of scorers that must be asked
+ * again.
  * @param record returns the record that the judge has read
  */
 export function assessAnswer(answer: ModelAnswer, asked: readonly JudgeScorer[], record?: () => string) {

@@ -18,7 +18,7 @@ export interface ModelProperties {
   cacheMinimum?: number;
   /** Tokens of the quota for a token of an answer. */
   outputBurndown: number;
-  /** Tokens of the same text, as a multiple of those that `estimateTokens` estimates. */
+  /** Tokens of a text, as a multiple of the estimate of `estimateTokens`. */
   tokens: number;
 }
 

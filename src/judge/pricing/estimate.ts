@@ -187,7 +187,10 @@ interface Assumed {
   judge?: RunOptions['judge'];
   /** Whether the cache is used for prefixes that are long enough. Default: `JUDGE_PREFIX` is `cached`. */
   cacheHits?: boolean;
-  /** Share of the captures with a verdict that fails. Default: as if each verdict failed by itself, which is the most. */
+  /**
+   * Share of captures with a failing verdict. Default: as if each failing verdict belonged to a different capture,
+   * which is the maximum.
+   */
   failingCaptures?: number;
 }
 

@@ -44,7 +44,10 @@ function overrideOf(id: string, overrides: PriceOverrides | undefined): string |
     .find((price) => price !== undefined);
 }
 
-/** Returns the id of the model that `JUDGE_PRICES` names for this one, as for an application inference profile; else the id itself. */
+/**
+ * Returns the id of the model that `JUDGE_PRICES` substitutes for this model, for example for an application inference
+ * profile; else the id itself.
+ */
 function namedModel(id: string, overrides: PriceOverrides | undefined): string {
   const override = overrideOf(id, overrides);
   return typeof override === 'string' ? override : id;

@@ -27,7 +27,10 @@ const LIKELY_SHARE = 0.6;
 /** The share of the verdicts that is assumed to fail, and so to need a rationale or a second model. */
 export const FAILING_SHARE = 0.1;
 
-/** Returns the bound on the answer to this number of scorers, in tokens, which the settings may replace, with those for thinking. */
+/**
+ * Returns the bound on the answer to this number of scorers, in tokens, including tokens for thinking. The settings may
+ * replace it.
+ */
 export const answerTokens = (
   scorers: number,
   { maxTokens, thinkingTokens = 0, properties: { tokens = 1 } = {} as never }: AskSizeOptions = {},
@@ -99,7 +102,10 @@ export const OWN_CACHE_MINIMUM = 1024;
 export const cacheMinimum = (modelId: string): number | undefined =>
   modelId.startsWith('openai:/') ? OWN_CACHE_MINIMUM : propertiesOf(modelId)?.cacheMinimum;
 
-/** The tokens that certainly stand before the cache point. Where a service puts a schema is not documented. */
+/**
+ * The tokens that certainly come before the cache point. The position of a schema in the cached prefix is not
+ * documented.
+ */
 export const prefixTokens = memoByScorers((scorers): number => estimateTokens(systemPrompt(scorers, 'json-schema')));
 
 /** Scorers that most captures are asked about. The others change the prefix, so they cannot count on a cache. */

@@ -110,7 +110,10 @@ export function checkScorers(scorers: readonly Scorer[]): readonly Scorer[] {
 export const isJudgeScorer = (scorer: Scorer): scorer is JudgeScorer => scorer.kind === 'judge';
 export const isCodeScorer = (scorer: Scorer): scorer is CodeScorer => scorer.kind === 'code';
 
-/** Returns the scorers that a capture is asked about. @param capture absent: those that every capture is asked about */
+/**
+ * Returns the scorers that a capture is asked about. @param capture if absent, returns the scorers that every capture
+ * is asked about
+ */
 export const askedOf = <S extends Scorer>(scorers: readonly S[], capture?: Capture): S[] =>
   scorers.filter(
     (scorer) =>

@@ -167,7 +167,7 @@ const PER_DAY =
 
 export const saysPerDay = (message: string): boolean => PER_DAY.test(message);
 
-/** Returns the code and the type in `{"error": {"code", "type"}}`, as far as there are any. */
+/** Returns the code and the type in `{"error": {"code", "type"}}`, if any. */
 function errorIn(text: string): { code?: unknown; type?: unknown } {
   const parsed = parseJson(text);
   return parsed.ok ? Object(Object(parsed.value).error) : {};

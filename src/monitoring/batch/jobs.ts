@@ -51,10 +51,12 @@ interface BatchDependencies extends Work {
 }
 
 /**
- * Updates the status of the jobs, and starts those that have a place now. The first call counts the requests of each job.
+ * Updates the status of the jobs, and starts the jobs for which there is a place now. The first call counts the
+ * requests of each job.
  *
- * @throws RetryableError `JudgeThrottled` while the account's quota has no place and no job of the run will make one, and
- *   `JudgeUnavailable`: Step Functions repeats the check for a day. A job that was created is found again by its name.
+ * @throws RetryableError `JudgeThrottled` while the account's quota has no place and no job of the run will free one,
+ *   and `JudgeUnavailable`: Step Functions repeats the check for a day. A job that was created is found again by its
+ *   name.
  */
 export async function checkBatch(run: string, deps: BatchDependencies): Promise<JudgeBatchResult> {
   const { storage, workBucket, bedrock } = deps;

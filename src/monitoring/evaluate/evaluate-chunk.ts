@@ -155,7 +155,7 @@ class EvaluateChunk {
     else this.#stop ??= failure;
   }
 
-  /** Assesses the captures. Those that cannot be judged now are handed over to be written without the judge’s verdicts. */
+  /** Assesses the captures. Captures that cannot be judged now are written without the judge’s verdicts. */
   #assessAll(work: Iterable<PlannedWork>, signal: AbortSignal, atWork: LineAtWork): Promise<void> {
     return forEachConcurrently(atWork.isEach ? 1 : CAPTURES_AT_ONCE, work, async (item) => {
       if (atWork.isEach) await this.#writer.flush().then(() => atWork.begin(item.raw.place, item.question));

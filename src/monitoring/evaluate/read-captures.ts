@@ -70,9 +70,9 @@ export class ChunkCaptures {
   }
 
   /**
-   * Yields the captures, and then each heavy one by itself.
+   * Yields the captures, and then each heavy capture by itself.
    *
-   * @param before is called before each heavy one, when the caller has done with those before
+   * @param before is called before each heavy capture, when the caller has finished with the earlier captures
    */
   async *portions(before?: (line: HeavyLine) => Promise<void>): AsyncGenerator<ReadCapture[]> {
     yield this.captures.splice(0);

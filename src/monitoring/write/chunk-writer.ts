@@ -55,7 +55,7 @@ export interface WrittenTrace {
    * refused.
    */
   assessments: readonly NewAssessment[];
-  /** The ids of those that were written now. */
+  /** The ids of the assessments that were written now. */
   written: ReadonlySet<string>;
 }
 
@@ -237,7 +237,7 @@ export class ChunkWriter {
     return this.#experiment;
   }
 
-  /** Writes the assessments of a trace that exists, without those that a person has deleted. */
+  /** Writes the assessments of an existing trace, without those that a person has deleted. */
   async #record(
     { assessments }: WriteItem,
     stored: StoredTrace | undefined,

@@ -209,7 +209,7 @@ const isPlain = (value: unknown): value is AssessmentValue => ['string', 'number
 const normalise = (value: AssessmentValue): AssessmentValue =>
   typeof value === 'string' && /^(yes|no)$/i.test(value.trim()) ? value.trim().toLowerCase() : value;
 
-/** Returns the most frequent label; `undefined` for a tie. */
+/** Returns the most frequent label. Returns `undefined` for a tie. */
 function majority(labels: readonly (AssessmentValue | undefined)[]): AssessmentValue | undefined {
   const groups = [...Map.groupBy(labels, (label) => label).values()].toSorted((a, b) => b.length - a.length);
   const [first = [], second = []] = groups;

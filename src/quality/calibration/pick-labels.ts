@@ -108,7 +108,7 @@ const isUndone = ({ isLabelled, isDeclined }: Candidate): boolean => !isLabelled
 const isWaiting = (one: Candidate): boolean => one.isPicked && isUndone(one);
 const isOpen = (one: Candidate): boolean => !one.isPicked && isUndone(one);
 
-/** Judged traces of a verdict: all, those that are picked by now, and those that can be picked. */
+/** Numbers of judged traces of a verdict: all, already picked, and available for picking. */
 interface VerdictCounts {
   judged: number;
   picked: number;
@@ -126,7 +126,7 @@ export function labelQuotas([passes, fails]: [VerdictCounts, VerdictCounts], mis
   return [Math.min(passes.open, missing - quota), quota];
 }
 
-/** Returns the traces with the lowest numbers of those that can be picked, and the number below which all are picked by now. */
+/** Returns the available traces with the lowest numbers, and the number below which all traces are picked by now. */
 function draw(members: readonly Candidate[], quota: number): { marked: Candidate[]; below: number } {
   if (quota === 0 && members.length > 0) return { marked: [], below: 0 };
   const open = members.filter(isOpen).map((one) => one.draw);

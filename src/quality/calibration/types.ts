@@ -37,8 +37,8 @@ export interface LabeledVerdict extends Omit<LabeledItem, 'messages' | 'tools' |
 }
 
 /**
- * The judged traces of a scorer in an hour of a variant and a stratum that labels speak for, with the captures that they stand for,
- * since not all are judged.
+ * The judged traces of a scorer in an hour, a variant and a stratum that labels represent, with the number of captures
+ * that the traces represent, because not all captures are judged.
  */
 export interface Coverage extends JudgedStratum {
   hour: string;

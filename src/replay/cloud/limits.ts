@@ -1,9 +1,9 @@
 /**
  * The limits of a shard, of planning and of the summary, with their arithmetic.
  *
- * "Measured" refers to November 2026: each bundle on one full x86 processor, as Lambda gives at the 1,769 MB
- * of these functions, with TLS and verified signatures to the endpoint. S3 is emulated there. The emulator is no bottleneck
- * (250 MB/s for a bare reader, 90 MB/s for a bare copy) but answers within 2 ms. What waits for S3 was therefore also
+ * "Measured" refers to November 2026: each bundle on one full x86 processor, as Lambda gives at the 1,769 MB of these
+ * functions, with TLS and verified signatures to the endpoint. S3 is emulated there. The emulator is no bottleneck (250
+ * MB/s for a bare reader, 90 MB/s for a bare copy) but answers within 2 ms. Work that waits for S3 was therefore also
  * measured with 30 ms added to each request.
  */
 
@@ -50,8 +50,9 @@ const MAX_BYTES = 256 * 1024 * 1024;
  */
 export const MAX_PER_SECOND = 200;
 /**
- * 1,024 file descriptors minus those for Node, S3 (50 sockets) and the shard's files. Measured with all connections open:
- * 200 MB and an own lag p99 of 2.4 ms. Opening a connection takes half a millisecond of processor time.
+ * 1,024 file descriptors minus the descriptors for Node, S3 (50 sockets) and the shard's files. Measured with all
+ * connections open: 200 MB and an own lag p99 of 2.4 ms. Opening a connection takes half a millisecond of processor
+ * time.
  */
 export const MAX_CONNECTIONS = 800;
 /**

@@ -12,7 +12,7 @@ import { secretHeaders, urlTarget } from '../targets/url-target.ts';
  * Creates the target with the function's own permissions.
  *
  * @param mark the registration of the replay
- * @throws PermanentError `InvalidTarget`, `InvalidHeader`, `HeadersUnavailable`, and those of `assertAllowed`
+ * @throws PermanentError `InvalidTarget`, `InvalidHeader`, `HeadersUnavailable`, and the errors of `assertAllowed`
  */
 export async function cloudTarget(
   target: ReplayInput['target'],

@@ -35,7 +35,7 @@ export interface RunsComparison extends JudgingResult {
   };
   metrics: Partial<Record<ComparedMetric, Record<Statistic, Difference>>>;
   errorRate: Difference;
-  /** The replies of the second run compared with those of the first. Set if both runs kept their replies. */
+  /** Comparison of the second run's replies with the first run's. Set if both runs kept their replies. */
   quality?: Quality;
   regressions: RegressionRow[];
   notes: string[];

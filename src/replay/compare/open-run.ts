@@ -48,7 +48,7 @@ async function findResults(location: string, storage: Storage): Promise<Map<stri
 }
 
 /**
- * Opens the results of a run. Those in S3 are copied to a temporary directory.
+ * Opens the results of a run. Results in S3 are copied to a temporary directory.
  *
  * @param location a directory, or `s3://bucket/replays/<execution>`, with or without `/results/`
  * @throws PermanentError `NotAReplay`, and errors of the storage

@@ -81,7 +81,7 @@ const rankOf = (row: RegressionRow): number => Math.min(...row.regressions.map((
 const worseFirst = (a: RegressionRow, b: RegressionRow): number =>
   rankOf(a) - rankOf(b) || (a.overlap ?? 0) - (b.overlap ?? 0);
 
-/** Comparisons added up, and the rows of those that got worse. */
+/** The sum of comparisons, and the rows of replies that got worse. */
 export class ReplyQualityTally {
   /** Over all texts: the shares of common words, and the words of both replies. */
   readonly #texts = { overlap: 0, before: 0, after: 0 };

@@ -24,7 +24,7 @@ export class RequestTable {
   readonly #rows = new Map<string, number>();
   /** Rows with a name that an earlier row already has. */
   readonly #later: { name: string; row: number }[] = [];
-  /** Names that several requests have, in this run or in the other one. */
+  /** Names that several requests have, in this run or in the other run. */
   #ambiguous: ReadonlySet<string> = new Set();
   /** Final names of the requests that shared one, by that name, line and file. */
   readonly #shared = new Map<string, string>();

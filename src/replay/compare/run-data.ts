@@ -1,4 +1,4 @@
-/** Reads the results of a finished run for a comparison with another one. */
+/** Reads the results of a finished run for a comparison with another run. */
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';

@@ -80,7 +80,7 @@ export function observedText({ scorer, newlyFailing, seen, of, lower, upper }: O
   return `newly failing ${scorer}: ${newlyFailing} of ${seen}${of > seen ? `, ${of - seen} unknown` : ''} (${from} … ${to}), no threshold`;
 }
 
-/** The last line of a gate: whether anybody has read the replies. */
+/** Returns the last line of a gate: whether a judge has read the replies. */
 export const contentText = (content: ContentJudged): string =>
   `content: ${content}${content === 'not judged' ? ' (--judge, or judge: in the gate file, asks about it)' : ''}`;
 

@@ -163,7 +163,7 @@ export class ConnectionPool implements ConnectionOwner {
   /**
    * Closes connections that have been idle for too long, and resolves the name again when it is time.
    *
-   * @param now a future time closes those that will have been idle for too long by then
+   * @param now a future time also closes connections that will have been idle for too long by then
    */
   sweep(now: number): void {
     for (const connection of [...this.#idle]) {

@@ -78,7 +78,7 @@ export class RunStats implements Counts {
     return this.failed - this.cancelledOnPurpose;
   }
 
-  /** The errors, the most frequent first. */
+  /** The errors, most frequent first. */
   get errorsByCount(): ErrorCount[] {
     return [...this.errors.values()].sort((a, b) => b.count - a.count);
   }

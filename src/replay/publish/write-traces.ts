@@ -29,7 +29,7 @@ export interface WrittenTraces {
   traces: number;
   /** Traces that MLflow refused, listed in `refused-traces.jsonl`. */
   refused: number;
-  /** The judge's verdicts in MLflow, and those that are not; absent if the judge was not asked. */
+  /** Numbers of the judge's verdicts that are in MLflow, and that are not. Absent if the judge was not asked. */
   assessments?: { written: number; missing: number };
 }
 
@@ -113,7 +113,7 @@ export function exchangeTraces(
   };
 }
 
-/** Yields the exchanges of a replay with their traces, as far as they have one. */
+/** Yields the exchanges of a replay that have a trace, with their traces. */
 async function* tracedIn(directory: string, tracedOf: (bytes: Buffer) => Traced | undefined): AsyncGenerator<Traced[]> {
   let batch: Traced[] = [];
   let size = 0;

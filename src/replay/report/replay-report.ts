@@ -34,7 +34,7 @@ function requestHtml({ eventId, file, line, requestId, input, output, error }: R
 /**
  * Returns `report.html`, complete and self-contained.
  *
- * @param more warnings above the figures, e.g. about lost shards, in addition to those about a stop or a bottleneck
+ * @param more warnings above the figures, e.g. about lost shards, in addition to warnings about a stop or a bottleneck
  */
 export async function replayReport(
   replay: FinishedReplay,

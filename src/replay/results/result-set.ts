@@ -12,7 +12,7 @@ import { REQUEST_METRICS, type RequestMetric } from '../metrics.ts';
 import type { PreparedRequest } from '../request/preparer.ts';
 import type { SkippedLine } from '../source/types.ts';
 import { InputsFile } from './inputs.ts';
-// Files of comparisons and of MLflow. Listed there so that a replay need not load those modules.
+// Files of comparisons and of MLflow. Listed there so that a replay does not have to load those modules.
 import LATER_FILES from './later-files.json' with { type: 'json' };
 import { LineWriter, SKIPPED_FILE, skippedFile, writeWhole } from './line-writer.ts';
 import { figures, summaryCsv, summaryJson } from './summary.ts';
@@ -117,7 +117,7 @@ export class ResultSet {
   }
 
   /**
-   * Writes `inputs.json`, after `close`. The requests that were sent are the first of those that were prepared.
+   * Writes `inputs.json`, after `close`. The sent requests are the first of the prepared requests.
    *
    * @returns why it was left out; `undefined` if it was written
    */

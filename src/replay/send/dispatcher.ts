@@ -89,7 +89,7 @@ export class Dispatcher {
     });
   }
 
-  /** Drops the waiting requests and cancels those in flight. @returns the number of dropped requests */
+  /** Drops the waiting requests and cancels requests in flight. @returns the number of dropped requests */
   stop(error: ExchangeError): number {
     const dropped = this.queue.length + this.#renewing;
     this.queue.clear();
@@ -231,7 +231,7 @@ class RequestQueue {
     this.bytes = 0;
   }
 
-  /** Number of requests that are due until `untilMs`, including those without a time. */
+  /** Returns the number of requests that are due until `untilMs`, including requests without a time. */
   dueBefore(untilMs: number): number {
     const later = this.#requests.findIndex(({ dueMs }) => dueMs > untilMs);
     return later === -1 ? this.length : later;

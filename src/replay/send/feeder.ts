@@ -1,4 +1,4 @@
-/** Prepares requests before they are due, as far as memory allows. */
+/** Prepares requests before they are due, within the limits of memory. */
 import type { PreparedRequest } from '../request/preparer.ts';
 import type { Feeding, ScheduledEntry, SendSchedule } from '../schedule/timing.ts';
 import type { RangeReader } from '../source/range-reader.ts';

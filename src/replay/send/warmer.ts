@@ -34,7 +34,7 @@ const LONGEST_PAUSE_MS = 10_000;
 const OPENING_MS = 5_000;
 
 export interface ConnectionNeed {
-  /** Requests that are due before those in flight will have been answered. */
+  /** Number of requests that become due before the requests in flight have been answered. */
   soon: number;
   /** Maximum number of requests that are due within the duration of one reply. */
   peak: number;

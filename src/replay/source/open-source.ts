@@ -1,4 +1,4 @@
-/** Finds the captures of a replay, copies those in S3 or a pipe to the local disk, and unpacks those in gzip. */
+/** Finds the captures of a replay, copies captures in S3 or a pipe to the local disk, and unpacks gzip files. */
 
 import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdtemp, open, readdir, rm, stat } from 'node:fs/promises';
@@ -192,7 +192,7 @@ async function isGzip(path: string): Promise<boolean> {
   }
 }
 
-/** Unpacks a file to another one. @throws PermanentError `CaptureUnreadable` if it is damaged */
+/** Unpacks a file to another file. @throws PermanentError `CaptureUnreadable` if it is damaged */
 export async function unpack(path: string, to: string, signal?: AbortSignal): Promise<void> {
   try {
     await pipeline(createReadStream(path), createGunzip(), createWriteStream(to), { signal });

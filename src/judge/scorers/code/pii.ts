@@ -46,7 +46,10 @@ export function findPii(whole: string, masked?: readonly Item[]): Finding[] {
   return [...found.values()];
 }
 
-/** Returns the items of the scorer's kinds, also those within items of other kinds, such as the mail address in a password. */
+/**
+ * Returns the items of the scorer's kinds, including items inside items of other kinds, such as the mail address in a
+ * password.
+ */
 function withinOthers(whole: string, masked: readonly Item[]): Item[] {
   const { own = [], others = [] } = Object.groupBy(
     masked.filter(({ end }) => end <= MAX_CHARS),

@@ -117,7 +117,7 @@ export async function collectShards(storage: Storage, bucket: string, plan: Stor
     const has = (name: string): boolean => files.get(shard)?.has(name) === true;
     const prefix = replayKeys.shardPrefix(run, shard);
     const name = [SHARD_FILES.result, SHARD_FILES.failure].find(has);
-    // A damaged result must not hide those of the other shards.
+    // A damaged result must not hide the results of the other shards.
     return name && storage.getJson<ShardResult | NamedError>(bucket, `${prefix}${name}`).catch(toNamedError);
   };
   for (let i = 0; i < shards.length; i += CONCURRENT_READS) {
