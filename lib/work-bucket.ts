@@ -35,7 +35,7 @@ export function workBucketOf(parent: Construct, id: string, settings: Settings):
       { id: 'batch', prefix: 'batch/', expiration: Duration.days(KEPT_DAYS.batch) },
       { id: 'claims', prefix: 'claims/', expiration: Duration.days(KEPT_DAYS.claims) },
       { id: 'counts', prefix: workKeys.countsPrefix, expiration: Duration.days(KEPT_DAYS.counts) },
-      // Of two rules, S3 follows the one with fewer days.
+      // If two rules match, S3 follows the rule with fewer days.
       { id: 'people', prefix: ledgerKeys.table('ids/people'), expiration: Duration.days(KEPT_DAYS.people) },
       { id: 'ids', prefix: ledgerKeys.table('ids/inferences'), expiration: Duration.days(idDays(settings)) },
       { id: 'ledger', prefix: ledgerKeys.prefix, expiration: Duration.days(KEPT_DAYS.counts) },

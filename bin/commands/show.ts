@@ -57,7 +57,7 @@ export interface Quarantined {
   /** Those that were found, also without their bytes. */
   lines: number;
   out: string;
-  /** Lines of which only the place is known: they are over the size bound, and their file is gone. */
+  /** Lines of which only the location is known, because they exceed the size bound and their file is gone. */
   withoutBytes: { key: string; line: number }[];
 }
 

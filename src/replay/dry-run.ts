@@ -1,4 +1,4 @@
-/** Computes what a replay would send, without sending it: the requests, their times and kinds, and their tokens. */
+/** Computes the requests of a replay without sending them: their times, kinds and tokens. */
 import type { ReplayOptions } from './options.ts';
 import type { Keep } from './request/keep.ts';
 import { type LiteralOrSkip, type LiteralRequest, literalRequest } from './request/literal.ts';

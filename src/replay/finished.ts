@@ -95,7 +95,7 @@ export function clientBottleneck(stats: RunStats): string | undefined {
 // ---------------------------------------------------------------------------------------------------------- error rate
 // Decides whether too many requests of a replay failed.
 
-/** Describes the requests that this machine could not send; `undefined` if it sent all of them. */
+/** Describes the requests that this machine could not send. Returns `undefined` if it sent all of them. */
 export function neverSent(stats: RunStats): string | undefined {
   const own = [...stats.errors.values()].filter(({ error }) => isOwnFailure(error));
   const [first] = own;
@@ -105,8 +105,8 @@ export function neverSent(stats: RunStats): string | undefined {
 }
 
 /**
- * Requests that were canceled on purpose are not counted, since they say nothing about the target. If others remain, at
- * least one of them has to succeed, whatever the allowed rate is.
+ * Applies the limit on failed requests. Requests that were canceled on purpose do not count, because the target did not
+ * fail them. If other requests remain, at least one of them must succeed, whatever the limit is.
  *
  * @param allowed percent
  * @returns why the replay failed by this rule; `undefined` if it did not

@@ -95,7 +95,7 @@ export function callerOf({ userId, sessionId: own, exchange }: Capture): Pick<Tr
   };
 }
 
-/** Returns why a line goes to quarantine whose trace could not be built. */
+/** Returns the reason for quarantining a line if its trace could not be built. */
 export function traceNotBuilt(error: unknown): QuarantineCause {
   return { name: 'TraceNotBuilt', message: `The trace of the line could not be built: ${saidBy(error)}` };
 }

@@ -34,7 +34,10 @@ const FOUND = ['id', 'hour', 'endpoint', 'time', 'maskedBy'] as const;
 interface Found {
   /** Files of ids that were written since the group was compared. */
   files: ListedFile[];
-  /** Hours since 1970 of predictions, with those of the ledger that have them. They differ where a call had no credible time. */
+  /**
+   * Hours since 1970 of predictions, with the hours of the ledger that contain them. They differ if a call had no
+   * credible time.
+   */
   targets: Map<number, Set<string>>;
 }
 

@@ -31,7 +31,7 @@ export interface ScorerOutcome {
   value?: AssessmentValue | undefined;
 }
 
-/** A verdict of a scorer on a line, as its row tells it. */
+/** A scorer's verdict on a line, in the form of its row. */
 export interface LineVerdict extends Row<'verdicts'> {
   state: 'given' | 'failed' | 'held';
 }
@@ -52,7 +52,7 @@ export interface LineOutcome {
   facts?: CaptureFacts | undefined;
   /** The ids of the caller, if the capture has one. */
   caller?: Pick<Row<'ids/people'>, 'userId' | 'sessionId'> | undefined;
-  /** That of the trace's item; see `SentTraces.revisionOf`. */
+  /** Revision of the trace's item; see `SentTraces.revisionOf`. */
   revision?: number;
   /** Absent if the run has no scorers, or has not evaluated the line yet. */
   evaluation?: Evaluation;

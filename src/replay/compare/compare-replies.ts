@@ -236,7 +236,7 @@ export function isRefusal(text: string): boolean {
 
 export interface JsonComparison {
   equal: boolean;
-  /** Whether keys, types and lengths of lists are the same, and no text has become empty. */
+  /** Whether keys, types and list lengths are the same, and no text has become empty. */
   sameStructure: boolean;
 }
 

@@ -67,13 +67,13 @@ const markOf = (inferenceId: string): string | undefined => FORM.exec(inferenceI
 // ------------------------------------------------------------------------------------------------------- registrations
 // Registers a replay in the work bucket before it sends, so that the captures of its requests are known as such.
 
-/** A replay that takes longer registers again. A mark is believed for an hour more. */
+/** Longer replays renew their registration. Readers accept one for an hour after it expires. */
 export const MARK_MS = 23 * 3_600_000;
 
-/** A registration, as the work bucket has it. */
+/** A registration, as stored in the work bucket. */
 export interface Mark {
   run: string;
-  /** From when on its requests may be sent, epoch ms. */
+  /** Earliest time of its requests, epoch ms. */
   atMs: number;
 }
 

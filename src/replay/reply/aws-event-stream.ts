@@ -90,7 +90,7 @@ export class EventStreamParser {
 /** Content type inside the runtime's frames, unless they have their own. */
 const INNER_TYPE = 'text/event-stream';
 
-/** Reads what is inside the frames. */
+/** Reads the content of the frames. */
 export class SageMakerStreamReader implements BodyReader {
   readonly inner: StreamReader;
   /** An error that the service sent instead of the rest. */

@@ -200,7 +200,7 @@ export interface Rest {
 }
 
 /**
- * Finds the rest: requests are sent in the order of the schedule.
+ * Finds the rest of a schedule. Requests are sent in its order.
  *
  * @param skipped requests that could not be sent
  * @returns `undefined` if nothing is left

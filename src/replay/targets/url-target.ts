@@ -101,7 +101,7 @@ export async function secretHeaders(secretId: string): Promise<Record<string, st
   return refuse('The secret contains no header', secretId);
 }
 
-/** Without the text: it may be a secret. */
+/** Leaves out the header's text, which may be a secret. */
 function refuse(message: string, where: string): never {
   const expected = 'a JSON object of names and values, or lines of "Name: value"';
   throw new PermanentError('InvalidHeader', message, { expected, where });

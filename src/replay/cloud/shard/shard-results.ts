@@ -37,9 +37,9 @@ export interface ShardResult extends ShardFigures {
   unread: number;
   stats: RunStatsJson;
   report: CollectorJson;
-  /** Of the replies, if they are compared. */
+  /** Comparison of the replies, if the replay compares them. */
   replies?: TallyJson | undefined;
-  /** Why the shard has no `inputs.json`. */
+  /** Reason why the shard has no `inputs.json`. */
   inputsLeftOut?: string | undefined;
 }
 
