@@ -58,7 +58,7 @@ export interface JsonOutputs {
   replay: ReplayOutput | DryRunOutput;
   retry: About & RunsFollowed;
   runs: About & RunsOutput;
-  /** With `--out` what was written; with `--files`, `--line` or `--trace` what became of lines. */
+  /** With `--out`, the written lines; with `--files`, `--line` or `--trace`, the outcome of lines. */
   show: About & (RunsFollowed | Quarantined | RunFiles | LineStory);
   sql: About & SqlResult;
   status: StatusOutput;

@@ -27,7 +27,7 @@ import { progress, tracesQuery } from './reading-traces.ts';
 
 const [DEFAULT_LIMIT, MOST] = [1000, 10_000];
 
-/** Adds the condition of `--scorer`: `safety`, or `safety=no`. */
+/** Adds a condition of `--scorer` to the earlier ones. Its form is `safety` or `safety=no`. */
 export const condition = (text: string, before: VerdictCondition[] = []): VerdictCondition[] => {
   const at = text.indexOf('=');
   return [...before, at === -1 ? { scorer: text } : { scorer: text.slice(0, at), value: text.slice(at + 1) }];

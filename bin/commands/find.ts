@@ -1,4 +1,4 @@
-/** `inference-monitor find`: what became of conversations, by the ids of people. */
+/** `inference-monitor find`: finds conversations by ids that people know, and shows their outcome. */
 
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { many, time } from '../../src/core/text/figure-text.ts';
@@ -13,7 +13,7 @@ import { windowOfFlags, windowOptions } from '../cli/window.ts';
 import { type FoundTrace, findTraces } from '../operate/find-traces.ts';
 import { condition } from './dataset.ts';
 
-/** Ids of inferences are kept for as long as labels may come, by default. */
+/** By default, inference ids are kept for as long as labels may arrive. */
 const [DEFAULT_LIMIT, MOST, OF_IDS, OF_OTHERS] = [20, 1000, '30d', '1d'];
 
 const OPTIONS = options(
@@ -26,7 +26,7 @@ const OPTIONS = options(
   ...stackOptions(),
 );
 
-/** What `--json` prints. `more`: older traces meet the conditions, too, which `--limit` leaves out. */
+/** Output of `--json`. `more`: `--limit` leaves out older traces that also meet the conditions. */
 export type FindOutput = Awaited<ReturnType<typeof findTraces>>;
 
 export default command('find', OPTIONS, async (flags) => {

@@ -1,4 +1,4 @@
-/** What `show` says of lines: how many of each capture file became what, and what became of one. */
+/** The part of `show` about lines: the outcomes in each capture file, or the history of one line. */
 import { capturePathOf } from '../../src/captures/files/capture-path.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { many, whole } from '../../src/core/text/figure-text.ts';

@@ -1,4 +1,4 @@
-/** `inference-monitor show`: what a run did, running or ended, and what became of its lines; it follows it, or writes its quarantined lines. */
+/** `inference-monitor show`: shows a run, running or ended, and the outcomes of its lines. It can follow the run, or write its quarantined lines. */
 
 import { isOfOneFile } from '../../src/captures/files/capture-objects.ts';
 import { maskedLine } from '../../src/captures/redact.ts';
@@ -51,10 +51,10 @@ export default command('show', OPTIONS, (flags) =>
 // ------------------------------------------------------------------------------------------------- quarantined lines
 // Lines that could not become traces, with their bytes as captured.
 
-/** What `--json` prints with `--out`. */
+/** Output of `--json` with `--out`. */
 export interface Quarantined {
   run: string;
-  /** Those that were found, also without their bytes. */
+  /** Number of lines that were found, including lines without bytes. */
   lines: number;
   out: string;
   /** Lines of which only the location is known, because they exceed the size bound and their file is gone. */
@@ -107,7 +107,7 @@ async function bytesOf(storage: Storage, entry: QuarantineEntry): Promise<Buffer
   }
 }
 
-/** Places without bytes that the text lists. */
+/** Maximum number of lines without bytes that the text lists. */
 const MAX_PLACES = 5;
 
 const GONE = 'cannot be written: they are masked and not readable (--raw), or their file is gone or has changed';

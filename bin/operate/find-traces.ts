@@ -1,4 +1,4 @@
-/** Finds traces by the ids of people, and what became of their lines, in the rows of the ledger. */
+/** Finds traces in the rows of the ledger, by ids that people know, with the outcomes of their lines. */
 
 import { fitted } from '../../src/captures/trace/text.ts';
 import type { Work } from '../../src/core/aws/storage.ts';
@@ -30,10 +30,10 @@ interface Query extends Window {
 
 export interface FoundTrace extends LineFate {
   traceId: string;
-  /** Of the inference. */
+  /** Time of the inference. */
   time: string;
   variant: string;
-  /** As they stand in the trace. */
+  /** User in the form in which the trace has it. */
   user?: string | undefined;
   session?: string | undefined;
   experimentId: string;
@@ -41,7 +41,7 @@ export interface FoundTrace extends LineFate {
   places: Pick<Row<'captures'>, 'bucket' | 'key' | 'etag' | 'line'>[];
 }
 
-/** Traces that are looked at together. */
+/** Number of traces whose rows are read together. */
 const AT_ONCE = 200;
 /** By trace, the hour of its inference. */
 export type Hours = Map<string, string>;
@@ -49,7 +49,14 @@ export type Hours = Map<string, string>;
 const ALL: Window = { fromMs: 0, toMs: Date.UTC(9999, 0) };
 const TRACE_ID = /^tr-[0-9a-f]{32}$/;
 
-/** Finds traces, the newest first. `more`: there are others. Memory is bounded by what has the ids, not by the window. */
+/**
+ * Finds traces, newest first. Memory use grows with the number of rows that have the ids, not with the window.
+ *
+ * @returns `more`: further traces meet the conditions
+ *
+ * @example
+ *     const { traces } = await findTraces(work, { user: 'u-17', fromMs, toMs, limit: 20 });
+ */
 export async function findTraces(work: Work, query: Query): Promise<{ traces: FoundTrace[]; more: boolean }> {
   const { limit, verdicts = [] } = query;
   const traces: FoundTrace[] = [];
@@ -92,7 +99,7 @@ export async function tracesWith<T extends Table>(
   return hours;
 }
 
-/** Yields the rows of a window, of the newest files first. @param sought only those with one of the values */
+/** Yields the rows of a window, newest files first. @param sought limits the rows to those with one of the values */
 async function* rowsIn<T extends Table>(
   work: Work,
   table: T,

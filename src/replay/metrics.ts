@@ -34,7 +34,7 @@ export type DistributionMetric = RequestMetric | keyof typeof metrics.run;
 
 export type SingleMetric = keyof typeof metrics.single;
 
-/** All metrics that files of a run name, with those that are single figures. */
+/** Names of all metrics in the files of a run, including metrics that are single figures. */
 export const METRIC_NAMES = { ...metrics.request, ...metrics.run, ...metrics.single };
 
 /** The rows of the table of figures in order, with their names for people. */

@@ -86,7 +86,7 @@ function traceOf(capture: Capture, raw: RawLine, options: TraceOptions): TraceRe
   };
 }
 
-/** Returns the ids of the caller as the trace has them. What a replay sends again of one conversation is a session. */
+/** Returns the caller's ids in the form of the trace. The requests of one replayed conversation are a session. */
 export function callerOf({ userId, sessionId: own, exchange }: Capture): Pick<TraceRecord, 'userId' | 'sessionId'> {
   const sessionId = own ?? exchange?.conversationId;
   return {

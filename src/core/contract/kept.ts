@@ -17,7 +17,7 @@ export const KEPT_DAYS = {
   batch: 7,
   /** Counts by hour outlive the runs: two years, to compare with the same season. A day takes some 100 kB. */
   counts: 731,
-  /** Users and sessions, by which `find` and `forget` find traces: as long as runs. */
+  /** Users and sessions, by which `find` and `forget` find traces. Kept as long as runs. */
   people: 90,
   /** Receipts of forwarded files: without one, a file would be forwarded again. */
   forwards: 400,

@@ -56,7 +56,7 @@ export interface LineOutcome {
   revision?: number;
   /** Absent if the run has no scorers, or has not evaluated the line yet. */
   evaluation?: Evaluation;
-  /** `isPast`: it is no longer in force, or a person has edited it. */
+  /** `isPast`: the verdict is no longer in force, or a person has edited it. */
   verdicts?: readonly (LineVerdict & { isPast?: boolean })[];
   /** The entry of a quarantined line. */
   entry?: QuarantineEntry;
@@ -93,7 +93,7 @@ export class LineOutcomes {
       ...where,
       // Its message may quote the line.
       reason: isMasked ? { name: reason.name, message: 'not kept, since captures are masked' } : reason,
-      // A long line is kept by its place alone: to write its bytes, they would be in memory three times.
+      // A long line is stored by its place alone, because writing its bytes would need them in memory three times.
       ...(bytes === undefined || bytes.length > MAX_KEPT_BYTES || isMasked ? {} : { base64: bytes.toString('base64') }),
       quarantinedAt: new Date().toISOString(),
       experimentId: this.#request.chunk.experimentId,

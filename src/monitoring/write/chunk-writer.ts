@@ -44,7 +44,7 @@ export type WriteOutcome = WrittenTrace | { trace: 'refused'; reason: NamedError
 
 /** The current state of a trace in MLflow. */
 export interface WrittenTrace {
-  /** `traced`: written by this chunk of the run, in this attempt or an earlier one. `missing`: a person has deleted it. */
+  /** `traced`: written by this chunk of the run, in this or an earlier attempt. `missing`: a person has deleted it. */
   trace: 'traced' | 'alreadyThere' | 'missing';
   /** The trace as it was before, if it existed. */
   stored?: StoredTrace | undefined;

@@ -232,7 +232,7 @@ export function isRefusal(text: string): boolean {
 }
 
 // ---------------------------------------------------------------------------------------------------------------- JSON
-// Tells whether two JSON values are equal, and if not, whether they have the same structure.
+// Compares two JSON values: whether they are equal, and if not, whether they have the same structure.
 
 export interface JsonComparison {
   equal: boolean;

@@ -65,7 +65,7 @@ export const isReplayId = (inferenceId: string): boolean => FORM.test(inferenceI
 const markOf = (inferenceId: string): string | undefined => FORM.exec(inferenceId)?.groups?.mark;
 
 // ------------------------------------------------------------------------------------------------------- registrations
-// Registers a replay in the work bucket before it sends, so that the captures of its requests are known as such.
+// Registers a replay in the work bucket before it sends, so that captures of its requests do not count as traffic.
 
 /** Longer replays renew their registration. Readers accept one for an hour after it expires. */
 export const MARK_MS = 23 * 3_600_000;

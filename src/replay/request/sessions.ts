@@ -73,7 +73,7 @@ export class SessionLinker {
   /**
    * @param messages `messages` of the request. Without them the request is a separate conversation.
    * @param reply the message that answered it, if it was captured.
-   * @param begin names and numbers a new conversation.
+   * @param begin gives a new conversation its name and number
    */
   link(messages: unknown, reply: unknown, begin: () => Omit<Turn, 'turnIndex'>): Turn {
     const list = Array.isArray(messages) ? messages.filter(isMessage) : [];

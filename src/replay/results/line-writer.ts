@@ -78,7 +78,7 @@ export class LineWriter {
 }
 
 // --------------------------------------------------------------------------------------------------------- whole files
-// Writes a file that is there as a whole or not at all, whatever fails.
+// Writes a file atomically: after any failure it exists completely or not at all.
 
 /** @throws PermanentError `ResultsNotWritten`, for example on a full disk */
 export async function writeWhole(path: string, text: string): Promise<void> {
@@ -93,7 +93,7 @@ export async function writeWhole(path: string, text: string): Promise<void> {
 }
 
 // ------------------------------------------------------------------------------------------------------- skipped lines
-// Lines that are not replayed: counted by reason, and listed with their places in a file, if there are any.
+// Lines that are not replayed. They are counted by reason and, if there are any, listed in a file with their places.
 
 export const SKIPPED_FILE = 'skipped.jsonl';
 

@@ -17,7 +17,7 @@ export interface MetricResult {
 export const durationSeconds = (stats: RunStats): number =>
   stats.completed === 0 ? 0 : Math.max(0, stats.lastEndMs - stats.firstStartMs) / 1000;
 
-/** Computes all figures of a run, by their tags. Those that are undefined or infinite are left out. */
+/** Computes all figures of a run, by their tags. Leaves out undefined and infinite figures. */
 export function figures(stats: RunStats): Map<string, MetricResult> {
   const results = new Map<string, MetricResult>();
   for (const [metric, distribution] of stats.distributions) {

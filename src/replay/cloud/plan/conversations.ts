@@ -57,7 +57,7 @@ export class ConversationFinder {
     const literal = literalRequest(bytes);
     if (literal.kind === 'skipped' || literal.request.prompt === undefined) return undefined;
     const { request } = literal;
-    // A conversation has the number of its first place.
+    // The number of a conversation is the place of its first request.
     return this.#linker.link(request.prompt?.messages, replyMessage(capturedReply(request)), () => ({
       conversationId: this.#mask(request.eventId ?? `${this.#file}:${entry.line}`),
       session: place,

@@ -69,7 +69,7 @@ export function readSchedule(text: string, where: string): ShardSchedule {
 }
 
 // --------------------------------------------------------------------------------------------------- lines of captures
-// Reads lines of objects in bounded memory: by their place, or one object after the other.
+// Reads lines of objects in bounded memory: by their place, or all lines of one object after the other.
 
 /** Bytes per read of an object. */
 const BLOCK_BYTES = 1024 * 1024;

@@ -19,7 +19,7 @@ export interface ShardPlan {
   window: number;
   /** Requests of the schedule. */
   requests: number;
-  /** When the first is due, ms after the clock's start; `null` without a schedule. */
+  /** Time of the first request, ms after the clock's start; `null` without a schedule. */
   firstDueMs: number | null;
   /** Most requests in flight: its share of `concurrency` or `maxConcurrency`. `null`: as many as a Lambda can hold. */
   maxConcurrency: number | null;
