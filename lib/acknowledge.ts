@@ -2,7 +2,14 @@
 import * as cdk from 'aws-cdk-lib';
 import type { IConstruct } from 'constructs';
 
-/** @param reasons by the rule's id, for example `AwsSolutions-S1`, or with its detail, `AwsSolutions-IAM5[Resource::*]`. */
+/**
+ * Acknowledges intended findings of cdk-nag on a construct.
+ *
+ * @param reasons by the rule's id, for example `AwsSolutions-S1`, or with its detail, `AwsSolutions-IAM5[Resource::*]`.
+ *
+ * @example
+ *     acknowledge(bucket, { 'AwsSolutions-S1': 'The bucket needs no access logs.' });
+ */
 export function acknowledge(construct: IConstruct, reasons: Record<string, string>): void {
   // Another owner's app may have a CDK from before the summer of 2026, which has no validations.
   const { Validations } = cdk as Partial<typeof cdk>;

@@ -14,6 +14,12 @@ import { type InferenceMonitorProps, settingsOfProps } from './monitor-props.ts'
 
 export type { InferenceMonitorProps };
 
+/**
+ * A monitor for one endpoint, as a construct of any CDK stack.
+ *
+ * @example
+ *     new InferenceMonitor(this, 'Monitor', { stackPrefix: 'prod', endpointName, captureBucket, mlflow, mlflowArtifactBucket });
+ */
 export class InferenceMonitor extends Construct {
   /** Suffix of the names of resources, by which the command line finds the monitor. Unique in the account. */
   readonly stackPrefix: string;

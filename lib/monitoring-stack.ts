@@ -4,6 +4,12 @@ import { Construct } from 'constructs';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { monitor } from './monitor.ts';
 
+/**
+ * The stack that `inference-monitor deploy` deploys: one monitor, with its outputs.
+ *
+ * @example
+ *     new MonitoringStack(app, 'Monitoring', { settings, env: { region: 'eu-west-1' } });
+ */
 export class MonitoringStack extends Stack {
   constructor(scope: Construct, id: string, { settings, ...props }: StackProps & { settings: Settings }) {
     super(scope, id, { description: 'Logs and judges the replies of a SageMaker endpoint, in MLflow', ...props });

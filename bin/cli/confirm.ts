@@ -8,6 +8,9 @@ import { PermanentError } from '../../src/core/errors/errors.ts';
  * @param what ends in a question mark
  * @param yes the option `--yes`
  * @throws PermanentError `NotConfirmed` without a terminal
+ *
+ * @example
+ *     if (!(await confirmed('Delete 12 traces?', flags.yes))) return;
  */
 export async function confirmed(what: string, yes: boolean | undefined): Promise<boolean> {
   if (yes) return true;

@@ -68,7 +68,14 @@ export const withMlflow = <T>(flags: MlflowFlags, work: (opened: OpenedMlflow) =
 const EXPERIMENT_NAMES =
   '--experiment, MLFLOW_EXPERIMENT_NAME or SAGEMAKER_ENDPOINT_NAME; for calibrate also --labels FILE or --anchors';
 
-/** Opens the experiment of the settings, does the work and closes the client. @throws PermanentError `MlflowExperimentMissing`, … */
+/**
+ * Opens the experiment of the settings, does the work and closes the client.
+ *
+ * @throws PermanentError `MlflowExperimentMissing`, …
+ *
+ * @example
+ *     await withExperiment(settings, (mlflow, experiment) => selectTraces(mlflow.rest, { ...selection, experimentId: experiment.id }));
+ */
 export async function withExperiment<T>(
   settings: CommandSettings,
   work: (mlflow: MlflowClient, experiment: Experiment) => Promise<T>,

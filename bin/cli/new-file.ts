@@ -14,6 +14,9 @@ export type WriteLine = (line: Uint8Array) => Promise<void>;
  * process.
  *
  * @throws PermanentError `FileExists`, also if another takes the name meanwhile; `FileUnwritable`
+ *
+ * @example
+ *     await withNewFile('lines.jsonl', async (write) => write(bytes));
  */
 export async function withNewFile<T>(path: string, work: (write: WriteLine) => Promise<T>): Promise<T> {
   assertNew(path);

@@ -93,7 +93,14 @@ type Taking<O> = O extends Gives<infer Flag> ? (flag: Flag) => void : never;
 /** The flags of a command, by its options and arguments. */
 export type FlagsOf<O extends readonly Param[]> = Taking<O[number]> extends (flag: infer All) => void ? All : never;
 
-/** Declares a command, whose help is in `help.json`. @param said texts by the names in braces in the help */
+/**
+ * Declares a command, whose help is in `help.json`.
+ *
+ * @param said texts by the names in braces in the help
+ *
+ * @example
+ *     export default command('runs', OPTIONS, async (flags) => print(await runs(flags), flags.json, page));
+ */
 export const command =
   <const O extends readonly Param[]>(
     name: keyof typeof HELP,

@@ -33,6 +33,9 @@ export function aboutLine({ endpoint, stack, experiment }: About): string {
  * its schema is generated.
  *
  * @param about is included in JSON, and is the first line of the page
+ *
+ * @example
+ *     print<FindOutput>(found, flags.json, page, about);
  */
 export function print<T extends object>(value: T, json: boolean | undefined, page: Page, about?: About): void {
   const whole = [about && aboutLine(about), ...page];

@@ -48,7 +48,14 @@ export async function openStack({ stack }: Pick<StackFlags, 'stack'>, clients = 
   return { prefix, outputs, clients, storage: new Storage(clients.s3), flag, about: { endpoint, stack: prefix } };
 }
 
-/** Finds the stack, does the work and closes the clients. @throws the errors of `openStack` */
+/**
+ * Finds the stack, does the work and closes the clients.
+ *
+ * @throws the errors of `openStack`
+ *
+ * @example
+ *     await withStack(flags, async ({ outputs }) => print({ bucket: outputs.workBucket }, flags.json, page));
+ */
 export async function withStack<T>(flags: StackFlags, work: (stack: DeployedStack) => Promise<T>): Promise<T> {
   const clients = environmentClients();
   try {

@@ -18,7 +18,13 @@ export const windowFrom = () => options(option('--from <time>', FROM, { initial:
 
 export type WindowFlags = FlagsOf<ReturnType<typeof windowOptions>>;
 
-/** @returns epoch milliseconds; an end that is not given is absent. @throws PermanentError `InvalidTime` */
+/**
+ * @returns epoch milliseconds; an end that is not given is absent.
+ * @throws PermanentError `InvalidTime`
+ *
+ * @example
+ *     const { fromMs, toMs } = windowOfFlags({ from: '7d', to: '1d' });
+ */
 export function windowOfFlags({ from, to }: WindowFlags, nowMs = Date.now()): { fromMs?: number; toMs?: number } {
   const fromMs = from === undefined ? undefined : instantMs(from, nowMs);
   const toMs = to === undefined ? undefined : instantMs(to, nowMs);
@@ -38,6 +44,9 @@ const DAY = /^\d{4}-\d{2}-\d{2}$/;
  *
  * @param text an age such as `12h`, `7d` or `2w`, a day, or an instant, which is UTC unless it has an offset
  * @throws PermanentError `InvalidTime`
+ *
+ * @example
+ *     instantMs('12h', Date.now())   // twelve hours ago
  */
 export function instantMs(text: string, nowMs: number): number {
   const [, count, unit] = AGE.exec(text) ?? [];

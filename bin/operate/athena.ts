@@ -44,7 +44,14 @@ type Metadata = { ColumnInfo: { Name: string; Type: string }[] };
 type ResultSet = { Rows: { Data: { VarCharValue?: string }[] }[]; ResultSetMetadata: Metadata };
 type ResultPage = { NextToken?: string; ResultSet: ResultSet };
 
-/** Asks, waits, and reads all pages of the result. A signal stops the query. @throws PermanentError `SqlFailed` */
+/**
+ * Asks, waits, and reads all pages of the result. A signal stops the query.
+ *
+ * @throws PermanentError `SqlFailed`
+ *
+ * @example
+ *     const { rows } = await askAthena(clients.lambda, outputs, 'SELECT count(*) FROM verdicts', signal);
+ */
 export async function askAthena(
   client: AwsClient,
   { sqlDatabase: Database, sqlWorkGroup: WorkGroup }: Pick<StackOutputs, 'sqlDatabase' | 'sqlWorkGroup'>,

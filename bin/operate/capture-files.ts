@@ -52,6 +52,9 @@ const LAYOUT = /([^/]+)\/([^/]+)\/\d{4}\/(?:0[1-9]|1[0-2])\/(?:0[1-9]|[12]\d|3[0
  *   are not captures.
  * @param endpoint the endpoint of all files, instead of the endpoint in their paths
  * @throws PermanentError `SourceMissing`, `NoCaptureFiles`
+ *
+ * @example
+ *     for (const { endpoint, files } of await findCaptures('captures/')) show(endpoint, files.length);
  */
 export async function findCaptures(path: string, endpoint?: string): Promise<EndpointCaptures[]> {
   const root = existsSync(path) ? realpathSync(path) : path;

@@ -25,6 +25,9 @@ export type StartedExecution = Awaited<ReturnType<typeof startNamed>>;
  * Starts an execution. The same input under the same name starts no second execution while that run is running.
  *
  * @throws PermanentError `RunNameTaken`, `InvalidRunName`
+ *
+ * @example
+ *     const { name } = await startNamed(clients.sfn, outputs.stateMachineArn, { bucket, prefix }, 'backfill-1');
  */
 export async function startNamed(sfn: SFNClient, stateMachineArn: string, input: object, name?: string) {
   if (name !== undefined && !RUN_NAME.test(name)) {
@@ -103,6 +106,9 @@ const arnOf = (machine: string, name: string): string => `${machine.replace(':st
  * @param run its name, or its ARN
  * @throws PermanentError `NoSuchRun`, with the nearest name and the newest names; `AmbiguousRun` if several executions
  *   have the name
+ *
+ * @example
+ *     const { status } = await findExecution(clients.sfn, machinesOf(stack), 'backfill-1');
  */
 export async function findExecution(sfn: SFNClient, machines: StateMachines, run: string): Promise<FoundExecution> {
   const all = Object.entries(machines) as [keyof StateMachines, string][];

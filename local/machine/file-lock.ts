@@ -10,6 +10,9 @@ const POLL_MS = 200;
  *
  * @param waiting called once if another process owns the lock
  * @param signal cancels the wait
+ *
+ * @example
+ *     await withFileLock('/tmp/install.lock', install);
  */
 export async function withFileLock<T>(
   file: string,

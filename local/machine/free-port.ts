@@ -16,6 +16,10 @@ const MOST_TRIES = 200;
  * other caller in any process gets the same port, although a server may take seconds to listen.
  *
  * @throws Error with the port and the remedy if `wanted` is in use
+ *
+ * @example
+ *     const port = await freePort();
+ *     const fixed = await freePort(5000, '--mlflow-port');
  */
 export async function freePort(wanted?: number, option = '--port'): Promise<number> {
   if (wanted !== undefined && wanted !== 0) {

@@ -29,6 +29,9 @@ interface GuardOptions {
 /**
  * Starts a command in a separate process group, with its output in `logFile`. The group ends when `stop` is called, when
  * `signal` is aborted, and when this process ends for any reason (Ctrl-C, a crash, SIGKILL).
+ *
+ * @example
+ *     const server = startGuarded('python3', ['-m', 'http.server'], { logFile: 'server.log' });
  */
 export function startGuarded(command: string, args: readonly string[], options: GuardOptions) {
   options.signal?.throwIfAborted();
@@ -98,6 +101,9 @@ async function groupGone(pid: number): Promise<void> {
  *
  * @returns how it ended, such as `exit code 1`, and the end of its output
  * @throws the signal's reason once it is aborted
+ *
+ * @example
+ *     const { end, tail } = await runGuarded('npm', ['ci'], { logFile: 'npm.log', limitMs: 60_000 });
  */
 export async function runGuarded(
   command: string,

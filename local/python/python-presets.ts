@@ -80,7 +80,12 @@ export const LOCKED_ENVIRONMENTS: LockedSpec[] = [
 export const defaultPythonEnvironment = (log?: Log, signal?: AbortSignal): Promise<PythonEnvironment> =>
   ensurePythonEnvironment({ ...DEFAULT_ENVIRONMENT, log, signal });
 
-/** Returns the environment with an MLflow version. */
+/**
+ * Returns the environment with an MLflow version.
+ *
+ * @example
+ *     const { python } = await mlflowEnvironment('3.10.1');
+ */
 export function mlflowEnvironment(
   version: string = DEFAULT_MLFLOW_VERSION,
   log?: Log,

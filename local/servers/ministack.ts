@@ -63,6 +63,9 @@ function projectNodeFolder(): string {
  * Starts MiniStack and waits until it answers.
  *
  * @throws Error with the end of its log if it ends or does not answer in time
+ *
+ * @example
+ *     const aws = await startMiniStack();
  */
 export async function startMiniStack(options: MiniStackOptions = {}) {
   const python = await defaultPythonEnvironment(options.log, options.signal);

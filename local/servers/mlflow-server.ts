@@ -38,6 +38,9 @@ const EMPTY_DATABASE = 'mlflow-empty.db';
  * Starts `mlflow server` (SQLite, one worker, no job runner: one process instead of 15) and waits until it answers.
  *
  * @throws Error with the end of the server's log if it ends or does not answer in time
+ *
+ * @example
+ *     const server = await startMlflowServer({ version: '3.10.1' });
  */
 export async function startMlflowServer(options: MlflowServerOptions = {}) {
   const environment = await mlflowEnvironment(options.version, options.log, options.signal);

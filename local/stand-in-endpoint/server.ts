@@ -123,7 +123,12 @@ export class StandInEndpoint {
   }
 }
 
-/** Starts a stand-in endpoint on 127.0.0.1. */
+/**
+ * Starts a stand-in endpoint on 127.0.0.1.
+ *
+ * @example
+ *     const endpoint = await startStandInEndpoint();
+ */
 export async function startStandInEndpoint(options: StandInEndpointOptions = {}): Promise<StandInEndpoint> {
   const endpoint = new StandInEndpoint(options);
   await endpoint.listen();

@@ -149,7 +149,13 @@ export class StandInJudge {
   }
 }
 
-/** Starts a stand-in judge. Call `close()` when done. */
+/**
+ * Starts a stand-in judge. Call `close()` when done.
+ *
+ * @example
+ *     const judge = await startStandInJudge();
+ *     await judge.close();
+ */
 export async function startStandInJudge(options: StandInOptions = {}): Promise<StandInJudge> {
   const standIn = new StandInJudge(options);
   await standIn.listen(options.port);

@@ -34,6 +34,10 @@ const CAPTURES = Symbol.for('sagemaker-inference-monitor.captures');
  * returns the captures of the first call.
  *
  * @throws TypeError about an option that is not allowed
+ *
+ * @example
+ *     const captures = captureInvocations(client, { bucket: 'my-captures', prefix: 'app' });
+ *     await captures.flush();   // before the process ends
  */
 export function captureInvocations(client: SageMakerRuntimeClient, options: CaptureOptions): Captures {
   const watched: SageMakerRuntimeClient & { [CAPTURES]?: Captures } = client;

@@ -24,6 +24,11 @@ const UNWATCHED_WEIGHT = 2 * MIN_TIMED_BYTES * BYTES_A_CHARACTER;
 /**
  * Decodes one line. The result is a capture or a reason to quarantine. It never throws, whatever the bytes are. Only a
  * line that is not a capture record is quarantined. A payload that cannot be decoded is kept as captured.
+ *
+ * @example
+ *     const line = decodeLine(raw);
+ *     if (line.kind === 'capture') write(buildTrace(line.capture, raw, { experimentId, endpointName }));
+ *     else quarantine(line.reason);
  */
 export function decodeLine(raw: RawLine, options: DecodeOptions = {}): DecodedLine {
   const { timeMs, maxWeight = weightAtOnce() } = options;

@@ -61,7 +61,12 @@ const READS_AT_ONCE = 16;
 
 type Place = Pick<TruthState, 'step' | 'cursor'>;
 
-/** @throws PermanentError `ContractChanged`, `InvalidInput`; the errors of the steps */
+/**
+ * @throws PermanentError `ContractChanged`, `InvalidInput`; the errors of the steps
+ *
+ * @example
+ *     const { more, state } = await runGroundTruth(request, deps);   // more: invoke it again with this state
+ */
 export async function runGroundTruth(request: TruthRequest, deps: TruthRunDependencies): Promise<TruthResult> {
   assertContract(request, `the execution ${request.run.name}`);
   const input = parseTruthInput(request.input);

@@ -15,6 +15,9 @@ const HASH_CHARS = 11;
 /**
  * Removes differences that readers do not notice: Unicode compatibility forms, case, spacing, and the punctuation
  * around a text.
+ *
+ * @example
+ *     normalizedText('“Paris”.')   // 'paris'
  */
 export function normalizedText(text: string): string {
   if (text.length > MAX_CHARS) return text;

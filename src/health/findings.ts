@@ -41,7 +41,12 @@ export interface Health {
 
 export const FINDING_NAMES = Object.keys(RULES);
 
-/** Returns the findings of all rules, worst first, and the state of the endpoint. */
+/**
+ * Returns the findings of all rules, worst first, and the state of the endpoint.
+ *
+ * @example
+ *     const { state, findings } = healthOf(await readFacts(stack, { window, nowMs: Date.now() }));
+ */
 export function healthOf(facts: HealthFacts): Health {
   const known = knownOf(facts);
   const found = Object.entries(RULES).flatMap(([name, rule]) => {

@@ -19,7 +19,12 @@ interface PageQuery extends Pick<PageFacts, 'window' | 'nowMs' | 'worst'> {
   withQuotes?: boolean;
 }
 
-/** Reads the facts and returns the page, and the state that it shows. */
+/**
+ * Reads the facts and returns the page, and the state that it shows.
+ *
+ * @example
+ *     const { html } = await makePage(stack, { window, nowMs: Date.now() });
+ */
 export async function makePage(stack: AskedStack, query: PageQuery): Promise<{ html: string; health: Health }> {
   const { window, nowMs, withQuotes = true, worst } = query;
   const { storage, environment } = stack;

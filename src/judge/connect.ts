@@ -28,7 +28,13 @@ import { sageMakerTransport } from './transports/sagemaker.ts';
 import type { JudgeTransport } from './transports/transport.ts';
 import type { CallUsage, Judge, JudgeMoney, JudgeScorer } from './types.ts';
 
-/** Returns a function that creates the judge at its first call, and returns the same judge from then on. */
+/**
+ * Returns a function that creates the judge at its first call, and returns the same judge from then on.
+ *
+ * @example
+ *     const judging = connectJudge(environment);
+ *     const { judge, scorers } = judging();   // in each invocation
+ */
 export function connectJudge(environment: FunctionSettings) {
   const scorers = activeScorers(environment);
   const always = createAlwaysRule(environment.EVALUATION_ALWAYS, scorers.filter(isCodeScorer));
@@ -171,6 +177,9 @@ export interface JudgeConfig
  * Creates the judge that a model id names: `bedrock:/<model>` (or only the model), `openai:/<model>`, `sagemaker:/…`.
  *
  * @throws PermanentError `InvalidJudge`, `InvalidModelParameters`
+ *
+ * @example
+ *     const judge = createJudge({ model: 'openai:/gpt-5-mini', apiKey });
  */
 export function createJudge({ parameters: given, ...rest }: JudgeConfig): Judge {
   const config = { properties: propertiesOf(rest.model), ...rest };

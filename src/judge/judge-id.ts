@@ -10,6 +10,9 @@ type JudgeScheme = 'bedrock' | 'openai' | 'sagemaker';
 /**
  * Splits a judge's id into the scheme and the name. A Bedrock ARN contains colons and slashes but has no scheme.
  * @throws PermanentError `InvalidJudge`
+ *
+ * @example
+ *     parseJudgeId('openai:/gpt-5-mini')   // { scheme: 'openai', name: 'gpt-5-mini' }
  */
 export function parseJudgeId(model: string): { scheme: JudgeScheme; name: string } {
   const match = /^([a-z][a-z0-9_-]*):\/+([^/].*)$/s.exec(model.trim());

@@ -34,6 +34,13 @@ interface State {
 
 const CLOSED: State = { until: 0, level: 0, forDay: 0 };
 
+/**
+ * One function's view of a circuit breaker.
+ *
+ * @example
+ *     const openUntilMs = await breaker.check();
+ *     if (openUntilMs === undefined) await breaker.report((await isAnswered()) ? 'answered' : 'throttled');
+ */
 export class TableBreaker {
   readonly #table: LimitsTable;
   readonly #name: string;

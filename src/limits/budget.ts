@@ -16,6 +16,11 @@
  *     <scope>#deposit#<name>   amount: nanodollars for answers that arrive after the asking function has ended
  *
  * Money is committed before it goes into a deposit, and the deposit ends before its money is returned.
+ *
+ * @example
+ *     const reserved = await budget.reserve(0.02);   // the worst case of the call, in dollars
+ *     if (reserved !== 'held') await reserved.settle(0.004);   // its cost
+ *     await budget.close();
  */
 import { RetryableError } from '../core/errors/errors.ts';
 import { chargeOf, type SpendingLimit } from './spending-limit.ts';

@@ -45,7 +45,15 @@ const KEEP_TOKENS_MS = 10_000;
 /** A request is given up after some 16 s. While MLflow answers others of the function, it is slow, and pauses would waste its time. */
 const MLFLOW_REFUSED = { inRow: 5, forMs: 20_000 };
 
-/** @param limit the limiter of the judge's calls; absent in a function that does not judge */
+/**
+ * Returns the limits that this function shares with all functions of the stack.
+ *
+ * @param limit the limiter of the judge's calls; absent in a function that does not judge
+ *
+ * @example
+ *     const limits = connectLimits(readEnvironment(), limiter);
+ *     const permit = await limits.permits?.acquire();   // 'acquired', or how long to wait
+ */
 export function connectLimits(settings: LambdaEnvironment, limit?: CallLimit): Limits {
   const { MAX_FUNCTIONS: functions, MLFLOW_TRACKING_URI: uri } = settings;
   const { judgeCalls: calls, mlflowRequests } = SIZES[settings.SIZE];

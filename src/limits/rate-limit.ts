@@ -26,6 +26,12 @@ const SHARE_MS = 1_000;
 /** … and the item is kept for this long. */
 const TTL_SECONDS = 3_600;
 
+/**
+ * One function's share of a rate limit.
+ *
+ * @example
+ *     await rate.acquire(1);   // waits until the next request is due
+ */
 export class TableRateLimit {
   readonly #options: Required<RateLimitOptions>;
   /** Units that were assigned and not used. Negative if more were used than acquired. */

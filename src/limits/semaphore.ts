@@ -56,6 +56,13 @@ export function waitAfterRefusal(waited: number, { before, now, elapsedMs }: Ref
   return Math.ceil((seconds * (2 + 2 * random())) / 3);
 }
 
+/**
+ * One function's permits.
+ *
+ * @example
+ *     const permit = await permits.acquire();
+ *     if (permit !== 'acquired') return { waitSeconds: permit.waitSeconds };
+ */
 export class TableSemaphore {
   readonly #options: SemaphoreOptions;
   readonly #clock: Clock;

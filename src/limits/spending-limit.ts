@@ -10,7 +10,13 @@ export interface SpendingLimit {
 /** Returns the cost to charge for a call. A negative cost is charged as 0, so that it gives no money back. */
 export const chargeOf = (actualUsd: number): number => (actualUsd > 0 ? actualUsd : 0);
 
-/** A limit for one process, for the command line. Lambdas share a `Budget`. */
+/**
+ * A limit for one process, for the command line. Lambdas share a `Budget`.
+ *
+ * @example
+ *     const limit = new OwnLimit(5);   // 5 dollars
+ *     const reserved = await limit.reserve(0.02);
+ */
 export class OwnLimit implements SpendingLimit {
   readonly #usd: number;
   #spent = 0;

@@ -46,7 +46,15 @@ export type TraceStore = Pick<
   'resolveExperiment' | 'getExperiment' | 'getTraces' | 'writeTraces' | 'spansForm' | 'mendTraces' | 'writeAssessments'
 >;
 
-/** @throws PermanentError `MlflowTrackingUriInvalid` */
+/**
+ * Creates a client of an MLflow server. It connects with the first request.
+ *
+ * @throws PermanentError `MlflowTrackingUriInvalid`
+ *
+ * @example
+ *     const mlflow = createMlflowClient({ trackingUri: 'http://127.0.0.1:5000' });
+ *     const { id } = await mlflow.resolveExperiment('my-endpoint');
+ */
 export function createMlflowClient(options: MlflowClientOptions) {
   const target = parseTrackingUri(options.trackingUri, options.customEndpoint);
   const transport = createHttpTransport();

@@ -18,7 +18,13 @@ interface MlflowSettings {
   MLFLOW_TRACKING_TOKEN?: string | undefined;
 }
 
-/** Returns a function that creates the client at its first call, and returns the same client from then on. */
+/**
+ * Returns a function that creates the client at its first call, and returns the same client from then on.
+ *
+ * @example
+ *     const mlflow = connectMlflow(environment, storage.s3);
+ *     const { rest } = await mlflow();   // in each invocation
+ */
 export function connectMlflow(
   settings: MlflowSettings,
   s3: S3Client,

@@ -42,7 +42,14 @@ type Invocation = { kind: 'chunk'; request: ChunkRequest } | { kind: 'files'; fi
 /** S3’s own notifications URL-encode keys, with a `+` for a space. EventBridge does not. */
 const decodeNotifiedKey = (key: string): string => decodeURIComponent(key.replaceAll('+', ' '));
 
-/** @throws PermanentError `InvalidInput`, with the input and the allowed shapes */
+/**
+ * Parses the event of a function that processes chunks.
+ *
+ * @throws PermanentError `InvalidInput`, with the input and the allowed shapes
+ *
+ * @example
+ *     parseInvocation({ bucket: 'b', key: 'k' })   // { kind: 'files', files: [{ bucket: 'b', key: 'k' }] }
+ */
 export function parseInvocation(event: unknown): Invocation {
   const shape = typeof event === 'object' && event !== null ? event : {};
   if ('chunk' in shape) {

@@ -193,6 +193,9 @@ async function* readStates(
  *
  * @param from the ordinal of the first chunk
  * @returns `line` is absent if no manifest contains the chunk of the receipts
+ *
+ * @example
+ *     for await (const { line, state } of readChunks(work, 'r1')) add(line, state);
  */
 export async function* readChunks(
   work: Work,

@@ -27,6 +27,9 @@ interface StartDependencies extends Work {
  *
  * @returns the messages that are not events of a file; the queue repeats them, and then keeps them for a person
  * @throws when the list cannot be written, or the execution cannot be started: the queue repeats the whole batch
+ *
+ * @example
+ *     const { batchItemFailures } = await startRun(event.Records, { storage, workBucket, excludes, start });
  */
 export async function startRun(
   messages: readonly QueuedEvent[],

@@ -36,6 +36,9 @@ interface SummaryState {
  * @param remainingMs the time for it
  * @param quality receives the run's counts, and its observations of the objectives
  * @returns a summary with the status `unfinished` if another part follows
+ *
+ * @example
+ *     const summary = await summarizeRun({ storage, workBucket }, { name: 'r1', startTime: '2026-11-20T09:00:00Z' });
  */
 export async function summarizeRun(
   work: Work,

@@ -97,6 +97,9 @@ interface Sampling {
  * @param raw the setting's value
  * @throws PermanentError `InvalidObjectives` for a scorer that does not exist, and for objectives that can never be met
  *   or never be missed
+ *
+ * @example
+ *     readObjectives([{ scorer: 'safety', atLeast: 0.95 }], { scorers, sampleRate: 0.05 })
  */
 export function readObjectives(raw: readonly unknown[], sampling: Sampling): Objective[] {
   const objectives = raw.filter((entry) => !isAboutTruth(entry)).map((entry) => readObjective(entry, sampling));

@@ -14,7 +14,12 @@ const BARS = '▁▂▃▄▅▆▇█';
 /** Mark in a trend for a period without verdicts. */
 const NO_BAR = '·';
 
-/** Returns a bar for each step, from the lowest value to the highest. One that never changes is in the middle. */
+/**
+ * Returns a bar for each value, scaled from the lowest to the highest value. Equal values get bars of half height.
+ *
+ * @example
+ *     sparkline([1, 2, null, 8])   // '▁▂·█'
+ */
 export function sparkline(values: readonly (number | null)[]): string {
   const known = values.filter((value) => value !== null);
   const [low, high] = [Math.min(...known), Math.max(...known)];

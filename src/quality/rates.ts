@@ -101,7 +101,12 @@ export function scorersIn(cells: readonly CountedCell[]): string[] {
   return [...names.filter((name) => !isCode(name)), ...names.filter(isCode), ERROR_REPLIES];
 }
 
-/** Computes the rates of each group, sorted by name. */
+/**
+ * Computes the rates of each group, sorted by name.
+ *
+ * @example
+ *     const groups = groupRates(cells, { window, active: scorers, by: 'variant' });
+ */
 export function groupRates(cells: readonly CountedCell[], query: RatesQuery): GroupRates[] {
   const groups = [...Map.groupBy(cells, (cell) => groupOf(cell, query.by))].toSorted(([a], [b]) => (a < b ? -1 : 1));
   const { active, scorers: names = scorersIn(cells) } = query;

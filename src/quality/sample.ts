@@ -16,7 +16,12 @@ export const captureSample = (isAlways: boolean, sampleRate: number): string =>
 export const scorerSample = (ofCapture: string, { sampleRate = 1 }: Pick<JudgeScorer, 'sampleRate'>): string =>
   sampleRate === 1 || ofCapture === ALWAYS ? ofCapture : `${ofCapture}*${sampleRate}`;
 
-/** Returns the chance of a capture of this sample to be judged, from 0 to 1. */
+/**
+ * Returns the chance of a capture of this sample to be judged, from 0 to 1.
+ *
+ * @example
+ *     chanceOf('0.5*0.1')   // 0.05
+ */
 export function chanceOf(sample: string): number {
   if (sample === ALWAYS) return 1;
   const chance = sample.split('*').reduce((product, rate) => product * Number(rate), 1);
@@ -28,6 +33,9 @@ const isShare = (number: number): boolean => number >= 0 && number <= 1;
 /**
  * Returns the sample of a capture that a run evaluates again: the first sample or the run's, whichever judges more
  * captures.
+ *
+ * @example
+ *     laterSample('0.05', '0.2')   // '0.2'
  */
 export function laterSample(first: string, now: string): string {
   if (first === ALWAYS || now === ALWAYS) return ALWAYS;

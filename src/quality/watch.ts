@@ -170,6 +170,9 @@ const SENDING_MS = 30_000;
  * @returns the ids of the missed objectives
  * @throws RetryableError `StorageUnavailable` if the state cannot be written, for example because others keep writing
  *   it
+ *
+ * @example
+ *     const missed = await watchQuality(observedRun, deps);   // ['safety']
  */
 export async function watchQuality(run: ObservedRun, deps: WatchDependencies): Promise<string[]> {
   const nowMs = deps.nowMs ?? Date.now();

@@ -20,6 +20,9 @@ function refuse(message: string, got: unknown, expected: string): never {
  * contradict each other.
  *
  * @throws PermanentError `InvalidReplayOptions`
+ *
+ * @example
+ *     const options = checkedOptions({ requestRate: 10, requestCount: 1000 });
  */
 export function checkedOptions(given: input<typeof replayOptionsSchema>): ReplayOptions {
   const { data: options, error } = replayOptionsSchema.safeParse(given);
@@ -54,7 +57,12 @@ export function checkedOptions(given: input<typeof replayOptionsSchema>): Replay
   return options;
 }
 
-/** Parses `request_latency:2000 time_to_first_token:300` into thresholds by tag. */
+/**
+ * Parses `request_latency:2000 time_to_first_token:300` into thresholds by tag.
+ *
+ * @example
+ *     parseGoodput('request_latency:2000')   // Map { 'request_latency' => 2000 }
+ */
 export function parseGoodput(text: string | undefined): Map<RequestMetric, number> {
   const objectives = new Map<RequestMetric, number>();
   for (const part of (text ?? '').split(/\s+/).filter((word) => word !== '')) {
@@ -68,7 +76,12 @@ export function parseGoodput(text: string | undefined): Map<RequestMetric, numbe
   return objectives;
 }
 
-/** Parses `parameters.temperature=0` into a path and the JSON text of the value. */
+/**
+ * Parses `parameters.temperature=0` into a path and the JSON text of the value.
+ *
+ * @example
+ *     parseSetting('parameters.temperature=0')   // { path: ['parameters', 'temperature'], value: '0' }
+ */
 export function parseSetting(setting: string): { path: string[]; value: string } {
   const equals = setting.indexOf('=');
   if (equals <= 0) refuse('--set is malformed', setting, 'key=value or outer.key=value');

@@ -42,7 +42,14 @@ export interface ReplayResult extends FinishedReplay {
   unwritten?: unknown;
 }
 
-/** @throws PermanentError `TargetUnreachable` */
+/**
+ * Sends the requests of a replay, and writes the results to a directory.
+ *
+ * @throws PermanentError `TargetUnreachable`
+ *
+ * @example
+ *     const { failure, rest } = await replayToDirectory({ ...request, target: urlTarget('http://127.0.0.1:8000'), options });
+ */
 export async function replayToDirectory(request: ReplayRequest): Promise<ReplayResult> {
   const { run, index, target, options, directory } = request;
   const unwritable = new AbortController();

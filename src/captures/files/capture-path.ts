@@ -19,6 +19,13 @@ export function hourPathOf(key: string): { base: string; startMs: number } | und
   return formatHour(startMs) === hour ? { base, startMs } : undefined;
 }
 
+/**
+ * Returns the parts of a key in SageMaker's layout. A key of another layout has none.
+ *
+ * @example
+ *     capturePathOf('my-endpoint/AllTraffic/2026/11/20/09/a.jsonl')
+ *     // { endpoint: 'my-endpoint', variant: 'AllTraffic', hourMs: 1795165200000 }
+ */
 export function capturePathOf(key: string): { endpoint?: string; variant?: string; hourMs?: number } {
   const path = hourPathOf(key);
   if (path === undefined) return {};

@@ -81,6 +81,9 @@ class OpenLine {
  * of at most `maxLineBytes`.
  *
  * @param maxLineBytes bound without the line ending. The bytes of a longer line are not kept.
+ *
+ * @example
+ *     for await (const { line, bytes } of scanLines(createReadStream(path), 8 * 1024 ** 2)) read(line, bytes);
  */
 export async function* scanLines(
   stream: AsyncIterable<Uint8Array>,

@@ -34,6 +34,9 @@ const MAX_STATUS_CHARS = 2000;
  * the inference time, because Data Capture records no latency; one of the capture client ends when the call ended.
  *
  * @param raw the line of the capture; the id of the trace is derived from its bytes
+ *
+ * @example
+ *     const trace = buildTrace(capture, raw, { experimentId: '1', endpointName: 'my-endpoint' });
  */
 export function buildTrace(capture: Capture, raw: RawLine, options: TraceOptions): TraceRecord {
   const trace = ofContent(capture, 'trace', () => {

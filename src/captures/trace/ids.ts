@@ -22,6 +22,9 @@ export const REPLAY_TAG = 'sent_by_replay';
  * Returns the trace id: `tr-` and 32 hex digits of SHA-256(experiment id, newline, raw line).
  *
  * @param line `RawLine.bytes`: the line without line ending and byte order mark
+ *
+ * @example
+ *     traceIdOf(experiment.id, raw.bytes)   // 'tr-16c10dfd2a1bf2524789fa04db59df3d'
  */
 export const traceIdOf = (experimentId: string, line: Uint8Array): string =>
   `tr-${digest(experimentId, line).slice(0, 32)}`;

@@ -53,7 +53,13 @@ export interface Work {
   workBucket: string;
 }
 
-/** Reads and writes objects. Every failure is a named error, see `namedStorageError`. */
+/**
+ * Reads and writes objects. Every failure is a named error, see `namedStorageError`.
+ *
+ * @example
+ *     const storage = new Storage(createS3Client());
+ *     const plan = await storage.getJson<Plan>(workBucket, 'runs/r1/plan.json');   // undefined if it does not exist
+ */
 export class Storage {
   readonly s3: S3Client;
 

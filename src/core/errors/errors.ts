@@ -67,7 +67,12 @@ export class RetryableError extends PipelineError {
   }
 }
 
-/** A failure that a retry would repeat: invalid input, another 4xx status, denied access. */
+/**
+ * A failure that a retry would repeat: invalid input, another 4xx status, denied access.
+ *
+ * @example
+ *     throw new PermanentError('FileExists', 'The file exists', { got: path, expected: 'a new file' });
+ */
 export class PermanentError extends PipelineError<PermanentErrorName> {}
 
 /** Returns a failure that another process or an earlier attempt recorded, to be thrown under its name. */

@@ -4,6 +4,9 @@ import { setImmediate } from 'node:timers/promises';
 /**
  * Works through the items, at most `limit` at a time. After a failure it starts no further item, waits for the items in
  * flight, and throws the first failure.
+ *
+ * @example
+ *     await forEachConcurrently(16, keys, (key) => storage.delete(bucket, key));
  */
 export async function forEachConcurrently<T>(
   limit: number,
@@ -31,6 +34,9 @@ export async function forEachConcurrently<T>(
  * Yields the results of the work in the order of the items, with up to `limit` items in progress.
  *
  * @throws the errors of the work, in the order of the items, after all started work has ended
+ *
+ * @example
+ *     for await (const text of inOrder(16, keys, read)) write(text);   // 16 reads at once, texts in the order of the keys
  */
 export async function* inOrder<T, R>(
   limit: number,

@@ -34,7 +34,12 @@ export function waitAfter(
   return retryAfterMs * (1 + RETRY_AFTER_JITTER * random());
 }
 
-/** Calls `work` until it succeeds, fails with an error that is not retryable, or has used up the policy. */
+/**
+ * Calls `work` until it succeeds, fails with an error that is not retryable, or has used up the policy.
+ *
+ * @example
+ *     const reply = await withRetries(rest.retry, () => rest.bytes({ method: 'GET', path: '/version' }));
+ */
 export async function withRetries<T>(policy: RetryPolicy, work: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {

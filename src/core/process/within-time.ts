@@ -15,6 +15,9 @@ let guard: { script: vm.Script; context: vm.Context & { work?: () => void } } | 
  *
  * @param ms `Infinity`: no time limit
  * @throws the errors of the work; an error named `OutOfTime` if it was interrupted
+ *
+ * @example
+ *     const trace = withinTime(2_000, () => buildTrace(capture, raw, options));
  */
 export function withinTime<T>(ms: number, work: () => T): T {
   if (ms === Number.POSITIVE_INFINITY) return work();

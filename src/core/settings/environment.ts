@@ -84,7 +84,14 @@ export type ForwardEnvironment = z.infer<typeof forwardEnvironmentSchema>;
 const invalid = (wrong: string): Error =>
   new PermanentError('InvalidEnvironment', `The function's environment is invalid: ${wrong}`);
 
-/** @throws PermanentError `InvalidEnvironment` with every wrong or missing variable */
+/**
+ * Reads the environment variables of a function.
+ *
+ * @throws PermanentError `InvalidEnvironment` with every wrong or missing variable
+ *
+ * @example
+ *     const { WORK_BUCKET, STACK_PREFIX } = readEnvironment();
+ */
 export const readEnvironment = (variables = process.env): LambdaEnvironment =>
   readVariables(environmentSchema, variables, invalid);
 

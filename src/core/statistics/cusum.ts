@@ -26,6 +26,9 @@ const STEP_ERROR = 0.02;
  *
  * @param good, bad shares of the cases that fail, `good < bad`
  * @param runLength the mean number of cases until a false alarm, at least, if the share is `good`
+ *
+ * @example
+ *     designCusum(0.05, 0.1, 10_000)   // { up: 13, down: 1, limit: 95 }
  */
 export function designCusum(good: number, bad: number, runLength: number): Cusum {
   const steps = stepsFor(good, bad);

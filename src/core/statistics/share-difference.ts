@@ -78,6 +78,11 @@ function pairedScore(n: number, first: number, second: number, difference: numbe
 /**
  * Returns the difference of two shares of the same cases, (onlyAfter − onlyBefore) ÷ pairs, between −1 and 1. Cases
  * must be independent of each other. Cases that count in both shares or in neither only count in `pairs`.
+ *
+ * @example
+ *     const { estimate, lower } = pairedDifference({ onlyBefore: 2, onlyAfter: 9, pairs: 100 });
+ *     estimate      // 0.07
+ *     lower(0.05)   // 0.0158
  */
 export function pairedDifference(counts: { onlyBefore: number; onlyAfter: number; pairs: number }): Bounds {
   const { onlyBefore, onlyAfter, pairs } = counts;
@@ -133,6 +138,9 @@ export function independentDifference(before: [number, number], after: [number, 
 /**
  * Computes McNemar's exact two-sided test (1947) of a difference of two shares of the same cases. Returns the
  * probability, under no difference, that the cases in only one of the shares are divided at least as unevenly.
+ *
+ * @example
+ *     mcnemar(2, 9)   // 0.065
  */
 export function mcnemar(onlyBefore: number, onlyAfter: number): number {
   const discordant = onlyBefore + onlyAfter;

@@ -25,6 +25,9 @@ export interface Share extends Estimate {
  * stays within 0 and 1, and is narrower than the exact interval. Assumes independent cases.
  *
  * @returns `null` without cases
+ *
+ * @example
+ *     wilson(90, 100)   // { value: 0.9, low: 0.826, high: 0.945, hits: 90, of: 100 }
  */
 export const wilson = (hits: number, of: number): Share | null =>
   of === 0 ? null : { ...scoreInterval(hits / of, of), hits, of };
@@ -49,6 +52,9 @@ export function scoreInterval(value: number, of: number, z = Z_95): Estimate {
  *
  * @param open cases without an answer, included in `of`: the upper bound counts them as hits, the lower bound as misses
  * @returns bounds between 0 and 1; the estimate is the share of the answered cases, `NaN` without answered cases
+ *
+ * @example
+ *     shareBounds(0, 100).upper(0.05)   // 0.0295: without a hit in 100 cases, the share is below 3%
  */
 export function shareBounds(hits: number, of: number, open = 0): Bounds {
   const most = hits + open;

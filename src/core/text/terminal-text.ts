@@ -5,6 +5,9 @@ import { whole } from './figure-text.ts';
 /**
  * Puts foreign text on one line, and removes characters that a terminal would interpret: control characters, and
  * characters that reverse the direction of the following text.
+ *
+ * @example
+ *     singleLine('first\nsecond')   // 'first second'
  */
 export const singleLine = (text: string): string => text.replace(/[\s\p{Cc}\u202a-\u202e\u2066-\u2069]+/gu, ' ');
 

@@ -124,6 +124,9 @@ export async function decideKind(
  *
  * @param read yields the rows, in any order. It is called twice, unless `decided` is given.
  * @param decided result of `decideKind` for all figures that are measured together. Default: decided from these rows
+ *
+ * @example
+ *     const { groups } = await measureTruth(read, settings, { by: 'variant' });
  */
 export async function measureTruth(
   read: ReadRows,

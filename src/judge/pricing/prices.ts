@@ -109,7 +109,12 @@ export function ratesOf(modelId: string, options: PriceOptions = {}): Rates | nu
   return row === undefined ? null : toRates(row);
 }
 
-/** Returns the price of one call in US dollars. Returns `null` if the model's price is unknown. */
+/**
+ * Returns the price of one call in US dollars. Returns `null` if the model's price is unknown.
+ *
+ * @example
+ *     priceCall('us.anthropic.claude-sonnet-4-6', { inputTokens: 1000, outputTokens: 100 })   // 0.00495
+ */
 export function priceCall(modelId: string, usage: CallUsage, options: PriceOptions = {}): number | null {
   const rates = ratesOf(modelId, options);
   if (rates === null) return null;

@@ -45,6 +45,9 @@ const FINISH_RESERVE_MS = 60_000;
  *
  * @throws the error that stopped the chunk, by name, after the receipt is written. By then every trace is written, unless
  *   writing failed, and the next attempt does not ask again for verdicts that were answered.
+ *
+ * @example
+ *     const receipt = await evaluateChunk(request, { ...deps, judge, scorers });
  */
 export async function evaluateChunk(request: ChunkRequest, deps: EvaluateDependencies): Promise<EvaluateReceipt> {
   return withReceipt(deps, new EvaluateChunk(request, deps));

@@ -34,7 +34,14 @@ const SCHEMAS = {
 type Kind = keyof typeof SCHEMAS;
 export type ParsedInput = { [K in Kind]: { kind: K; input: z.infer<(typeof SCHEMAS)[K]> } }[Kind];
 
-/** @throws PermanentError `InvalidInput`, with the input and the allowed shapes */
+/**
+ * Parses the input of an execution.
+ *
+ * @throws PermanentError `InvalidInput`, with the input and the allowed shapes
+ *
+ * @example
+ *     parseInput({ bucket: 'my-captures', prefix: 'my-endpoint/' }).kind   // 'backfill'
+ */
 export function parseInput(raw: unknown): ParsedInput {
   const invalid = (problem: string): PermanentError =>
     new PermanentError('InvalidInput', `The input of the execution is invalid: ${problem}`, {

@@ -29,7 +29,12 @@ import type { PlannerDependencies } from './types.ts';
 /** Objects of an earlier execution with the same name are older than this. Clocks differ by less. */
 const NAME_MARGIN_MS = 3_600_000;
 
-/** @throws PermanentError by name for input that cannot be planned; RetryableError when S3 or MLflow is unavailable */
+/**
+ * @throws PermanentError by name for input that cannot be planned; RetryableError when S3 or MLflow is unavailable
+ *
+ * @example
+ *     const { outcome, more } = await planCaptures(request, deps);   // more: plan the next part
+ */
 export async function planCaptures(request: PlanRequest, deps: PlannerDependencies): Promise<PlanResult> {
   const parsed = parseInput(request.input);
   const warnings: string[] = [];

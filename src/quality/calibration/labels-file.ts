@@ -60,6 +60,9 @@ const digest = (value: unknown): string => hash('sha256', JSON.stringify(value))
  *
  * @param file for errors
  * @throws PermanentError `InvalidLabels` with the invalid lines
+ *
+ * @example
+ *     const items = parseLabels(readFileSync('labels.jsonl', 'utf8'), 'labels.jsonl', scorers);
  */
 export function parseLabels(
   text: string,

@@ -197,7 +197,12 @@ export function wordsOf(text: string): { words: string[]; count: number } {
   return { words, count: Math.round((words.length * text.length) / Math.max(1, Math.min(text.length, MAX_COMPARED))) };
 }
 
-/** F1 of the shared words with their multiplicity (ROUGE-1): 1 for the same words, 0 for no shared word. */
+/**
+ * F1 of the shared words with their multiplicity (ROUGE-1): 1 for the same words, 0 for no shared word.
+ *
+ * @example
+ *     wordOverlap(['a', 'b'], ['b', 'c'])   // 0.5
+ */
 export function wordOverlap(a: readonly string[], b: readonly string[]): number {
   if (a.length === 0 && b.length === 0) return 1;
   if (a.length === 0 || b.length === 0) return 0;

@@ -83,6 +83,9 @@ export type Judging = (tally: ReplyQualityTally, pairs: AsyncIterable<StoredRepl
  * @param judging adds the judge's verdicts on the replies that differ
  * @returns the comparison, and the values on which thresholds are decided, which no file contains
  * @throws PermanentError `NotAReplay`
+ *
+ * @example
+ *     const { comparison, data } = await compareRuns(await readRun('before'), await readRun('after'));
  */
 export async function compareRuns(before: RunData, after: RunData, judging?: Judging) {
   const comparison: RunsComparison = {

@@ -39,6 +39,10 @@ type Decision = Pick<ThresholdResult, 'outcome' | 'reason' | 'moreRequests'>;
  * If only metrics have thresholds, a threshold on failures is added.
  *
  * @param errorsTogether number of errors assumed to occur together, unless their order shows more
+ *
+ * @example
+ *     const { data } = await compareRuns(before, after);
+ *     const { outcome } = decideGate([parseThreshold('error_rate:1')], data);
  */
 export function decideGate(thresholds: readonly Threshold[], data: ComparedData, errorsTogether = 1): GateResult {
   const failures = addedThreshold(thresholds);

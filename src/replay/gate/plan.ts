@@ -40,6 +40,9 @@ const LARGEST_SIZE = 10_000_000;
  *
  * @param pilot two replays of one model
  * @param errorsTogether as for `decideGate`
+ *
+ * @example
+ *     const plan = planGate([parseThreshold('request_latency:p95:10%')], data);
  */
 export function planGate(thresholds: readonly Threshold[], pilot: ComparedData, errorsTogether = 1): GatePlan {
   const unchanged = unchangedBy(pilot);

@@ -54,6 +54,9 @@ const refuse = (got: string, message: string, expected: string): never => {
  * request).
  *
  * @throws PermanentError `InvalidThreshold`
+ *
+ * @example
+ *     parseThreshold('request_latency:p95:10%')   // the 95th percentile may be at most 10% slower
  */
 export function parseThreshold(text: string): Threshold {
   const threshold = readThreshold(text);

@@ -22,6 +22,14 @@ type Summary = Record<
   number
 >;
 
+/**
+ * A histogram of one metric.
+ *
+ * @example
+ *     const latency = new Distribution(1);
+ *     latency.add(120);
+ *     latency.percentile(95);
+ */
 export class Distribution {
   readonly #scale: number;
   readonly #lowest: number;

@@ -83,6 +83,9 @@ function findMember(text: string, at: number, key: string): Found {
  *
  * @param at offset of the object's beginning
  * @throws NotSpliceable
+ *
+ * @example
+ *     setJsonValue('{"a":{"b":1}}', ['a', 'b'], '0')   // '{"a":{"b":0}}'
  */
 export function setJsonValue(text: string, path: readonly string[], value: string, at = 0): string {
   const [key = '', ...rest] = path;

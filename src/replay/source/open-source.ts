@@ -42,6 +42,9 @@ type S3Location = NonNullable<ReturnType<typeof parseS3Location>>;
  *
  * @param location a capture file or a pipe, a directory (all capture files below it), or `s3://bucket/prefix`
  * @throws PermanentError `SourceMissing`, `NoCaptureFiles`, and the errors of the storage
+ *
+ * @example
+ *     const source = await openSource('s3://my-captures/my-endpoint/', { storage: openStorage });
  */
 export async function openSource(location: string, options: OpenSourceOptions): Promise<OpenedSource> {
   const s3 = parseS3Location(location);

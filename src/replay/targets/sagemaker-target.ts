@@ -33,6 +33,9 @@ const MAX_ATTRIBUTES = 1024;
  * Requests are signed when they are prepared, seconds before they are due: only the write remains for the due time.
  *
  * @throws PermanentError `InvalidTarget`
+ *
+ * @example
+ *     const target = await sageMakerTarget({ endpoint: 'my-endpoint', region: 'eu-west-1', credentials });
  */
 export async function sageMakerTarget(options: SageMakerTargetOptions): Promise<Target> {
   const { endpoint, variant, inferenceComponent, region, credentials, mark, goodForMs = SIGNATURE_MS } = options;

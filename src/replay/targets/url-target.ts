@@ -45,6 +45,9 @@ function checkHeaders(headers: Record<string, string>): [string, string][] {
  * @param url all requests are sent to its path; without a path, each is sent to the path for its format
  * @param refuses whether no connection may be opened to an IP address
  * @throws PermanentError `InvalidTarget`, `InvalidHeader`
+ *
+ * @example
+ *     const target = urlTarget('http://127.0.0.1:8000/invocations', { authorization: 'Bearer …' });
  */
 export function urlTarget(url: string, headers: Record<string, string> = {}, refuses?: Origin['refuses']) {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
@@ -111,6 +114,9 @@ function refuse(message: string, where: string): never {
  * Parses a JSON object of names and values, or lines of `Name: value`. Empty lines and lines that start with `#` are ignored.
  *
  * @throws PermanentError `InvalidHeader`
+ *
+ * @example
+ *     parseHeaders('Authorization: Bearer …', 'headers.txt')   // { Authorization: 'Bearer …' }
  */
 export function parseHeaders(text: string, where: string): Record<string, string> {
   if (text.trimStart().startsWith('{')) {
