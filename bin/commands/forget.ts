@@ -1,4 +1,4 @@
-/** `inference-monitor forget`: takes a person's ids out of the ledger, and says what is left in other places. */
+/** `inference-monitor forget`: removes a person's ids from the ledger, and lists what remains in other places. */
 
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { many, time } from '../../src/core/text/figure-text.ts';
@@ -19,12 +19,12 @@ const OPTIONS = options(
   ...stackOptions(),
 );
 
-/** What `--json` prints. */
+/** Output of `--json`. */
 export interface ForgetOutput {
   traces: FoundTrace[];
   /** Files of the ledger that were rewritten without their ids. */
   rewritten: number;
-  /** Commands that delete the rest: the traces in MLflow, and the lines in the capture files. */
+  /** Commands that delete the remaining data: the traces in MLflow, and the lines in the capture files. */
   remains: { mlflow: string[]; captures: string[] };
 }
 
@@ -48,7 +48,7 @@ export default command('forget', OPTIONS, async (flags) => {
   });
 });
 
-/** Commands that are printed; `--json` has all of them. */
+/** Maximum number of printed commands; `--json` has all of them. */
 const SHOWN = 10;
 
 function forgottenPage({ traces, rewritten, remains: { mlflow, captures } }: ForgetOutput): Page {

@@ -37,7 +37,7 @@ export interface DoctorFlags {
   region?: string;
   stack?: string;
   askJudge?: boolean | undefined;
-  /** The ledger is compared with MLflow in this window. */
+  /** Window in which the ledger is compared with MLflow. */
   ledger?: TimeWindow | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** Compares the ledger with MLflow, one by one: the traces and verdicts that rows say were written, and those that MLflow has. */
+/** Compares each trace and verdict that the ledger records as written with the traces and verdicts in MLflow. */
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { RUN_TAG } from '../../src/captures/trace/ids.ts';
 import { Storage, type Work } from '../../src/core/aws/storage.ts';

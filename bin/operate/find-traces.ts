@@ -45,7 +45,7 @@ export interface FoundTrace extends LineFate {
 const AT_ONCE = 200;
 /** By trace, the hour of its inference. */
 export type Hours = Map<string, string>;
-/** All that is kept. */
+/** The window of all rows that are kept. */
 const ALL: Window = { fromMs: 0, toMs: Date.UTC(9999, 0) };
 const TRACE_ID = /^tr-[0-9a-f]{32}$/;
 

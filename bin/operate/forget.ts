@@ -1,4 +1,4 @@
-/** Forgets what the ledger knows of who had a conversation, and names what is left in other places. */
+/** Removes from the ledger who had a conversation, and lists what remains in other places. */
 
 import { fitted } from '../../src/captures/trace/text.ts';
 import type { Work } from '../../src/core/aws/storage.ts';
@@ -7,16 +7,16 @@ import { shellWord } from '../../src/core/text/shell-word.ts';
 import { ID_TABLES } from '../../src/ledger/tables.ts';
 import { type FoundTrace, type Hours, tracesWith } from './find-traces.ts';
 
-/** Whom to forget: one of these. */
+/** The person to forget, by exactly one of these ids. */
 export interface Person {
   traces?: readonly string[] | undefined;
   user?: string | undefined;
   session?: string | undefined;
 }
 
-/** The list of what is forgotten is read with every chunk. */
+/** Maximum number of forgotten traces, because their list is read with every chunk. */
 const MOST_TRACES = 10_000;
-/** An item that is masked, with its pseudonym if it has one. A backslash escapes what was captured in this form. */
+/** A masked item, with its pseudonym if it has one. A backslash escapes captured text that has the same form. */
 const MASKED = /<([^<>\\]+)>/g;
 const PSEUDONYM = /:[0-9a-f]{12}$/;
 
@@ -49,7 +49,7 @@ export async function tracesToForget(work: Work, { traces = [], user, session }:
   return found;
 }
 
-/** Without a pseudonym, what is masked is the same for everybody. @throws PermanentError `NotAPerson` */
+/** Refuses a masked value without a pseudonym, because everybody has the same. @throws PermanentError `NotAPerson` */
 function refuseEverybody(value: string): void {
   for (const [masked, item = ''] of value.matchAll(MASKED)) {
     if (PSEUDONYM.test(item)) continue;
@@ -75,7 +75,7 @@ export function mlflowCommands(traces: readonly FoundTrace[]): string[] {
   return commands;
 }
 
-/** Returns the commands that write capture files again without the lines of traces; each fails if its file has changed. */
+/** Returns the commands that rewrite capture files without the lines of traces. A command fails if its file has changed. */
 export function captureCommands(traces: readonly FoundTrace[]): string[] {
   const places = traces.flatMap((trace) => trace.places);
   const files = Map.groupBy(places, ({ bucket, key, etag }) => JSON.stringify([bucket, key, etag]));

@@ -86,7 +86,7 @@ const SPANS_TAG = 'mlflow.trace.spansLocation';
 export const lacksSpans = (stored: StoredTrace | undefined): boolean =>
   stored?.info !== undefined && !stored.info.tagKeys.includes(SPANS_TAG);
 
-/** Returns what is known of a trace that was found. */
+/** Returns the facts of a trace that a search found. */
 export function storedTrace(info: TraceInfoReply): StoredTrace {
   return {
     readAtMs: Date.now(),

@@ -114,7 +114,7 @@ export const ledgerKeys = {
   /** Marks that the files of this hour (UTC, such as `2026-11-20T10`) are merged, or are being merged. */
   merge: (hour: string) => `${ledgerKeys.mergesPrefix}${hour}`,
   mergesPrefix: 'ledger/merges/',
-  /** The traces whose ids nobody writes any more. */
+  /** The list of forgotten traces, whose ids are never written again. */
   forgotten: 'ledger/forgotten.json',
   /** The results of queries, which Athena writes. */
   resultsPrefix: 'athena/',
