@@ -41,7 +41,7 @@ export function replayFunctions(scope: Construct, props: StackContext): ReplayFu
   const replayer = make('Shard', 'replayer', { asyncRetries: 0 });
   const summarizer = make('Summary', 'replaySummarizer', { diskMib: undefined });
   const publisher = make('Publication', 'replayPublisher');
-  // It only waits, and calls the others.
+  // This function only waits, and calls the others.
   const stopper = make('Stop', 'replayStopper', { memoryMb: settings.LAMBDA_MEMORY_MB, diskMib: undefined });
   for (const { role } of [planner, replayer]) {
     grantCaptureRead(role, settings);

@@ -43,7 +43,7 @@ export async function followAndReport(stack: DeployedStack, runs: readonly Start
 
 const FOLLOW = (name: string): string[] => ['show', name, '--follow'];
 
-/** Says how to come back to runs. @param again the command that follows one again */
+/** Explains how to follow runs again later. @param again the command that follows a run again */
 export const comeBack = (
   runs: readonly Pick<StartedExecution, 'name'>[],
   stack: string | undefined,

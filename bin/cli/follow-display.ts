@@ -12,7 +12,7 @@ import { type Facts, startProgress } from './progress.ts';
 /**
  * Follows work to its end on the terminal. Ctrl-C leaves it running.
  *
- * @param comeBack says how to follow it again
+ * @param comeBack explains how to follow the work again
  * @returns `undefined` after Ctrl-C
  */
 export async function followed<T>(
@@ -27,12 +27,12 @@ export async function followed<T>(
   }
 }
 
-/** Shows what is followed on a stream. */
+/** Shows the progress of followed runs on a stream. */
 export function followDisplay(output: NodeJS.WriteStream, progress = startProgress(output)) {
   const speed = followSpeed();
   const log = (line: string): void => progress.log(pageText([line], terminal(output)).trimEnd());
   return {
-    /** Shows what is waited for, before there are lines. */
+    /** Shows the reason for waiting, before there are lines. */
     wait: (text: string) => progress.show(text),
     show(runs: readonly RunProgress[]) {
       for (const { name, news } of runs) for (const line of news) log(runs.length > 1 ? `${name}: ${line}` : line);

@@ -52,7 +52,7 @@ function headOf({ run, status, startedAt, endedAt, asked, error, isFinal, summar
   );
 }
 
-/** The figures of all runs, or what the dry runs expect. */
+/** Returns the figures of all runs, or the estimates of the dry runs. */
 function figuresOf(pages: readonly RunPage[], health: Health | undefined): Page {
   const all = pages.flatMap(({ report }) => report.summary ?? []);
   if (all.length === 0) return [];

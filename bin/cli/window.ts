@@ -12,7 +12,7 @@ const TO = option('--to <time>', 'end of the window (default: now)');
 /** The options of a window of time. */
 export const windowOptions = () => options(option('--from <time>', FROM), TO);
 
-/** The start of a window that nobody names, of all commands that say how the endpoint is. */
+/** Default start of the window, for all commands about the endpoint's state. */
 export const DEFAULT_FROM = `${DEFAULT_DAYS}d`;
 export const windowFrom = () => options(option('--from <time>', FROM, { initial: DEFAULT_FROM }), TO);
 

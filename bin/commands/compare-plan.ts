@@ -1,4 +1,7 @@
-/** `inference-monitor compare --plan`: how many requests a gate needs, and what its judge would cost. Nothing is sent. */
+/**
+ * `inference-monitor compare --plan`: how many requests a gate needs, and what its judge would cost. No request is
+ * sent.
+ */
 
 import { join } from 'node:path';
 import { dollars } from '../../src/core/text/figure-text.ts';

@@ -66,7 +66,7 @@ function end({ traces, more }: FindOutput, flag?: string): Page[number] {
   );
 }
 
-/** Says where a line went: `traced by run r1; safety held by the budget; fluency yes`. */
+/** Describes the outcome of a line, for example `traced by run r1; safety held by the budget; fluency yes`. */
 function fate({ outcome, run, verdicts }: FoundTrace): string {
   const order = ['held', 'failed', 'given', 'notJudged'];
   const sorted = verdicts.toSorted((a, b) => order.indexOf(a.state) - order.indexOf(b.state));

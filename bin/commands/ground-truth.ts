@@ -160,7 +160,7 @@ const OUTCOMES: readonly (keyof LabelCounts)[] = [
   ...(['waiting', 'unknown', 'ambiguous', 'invalid'] as const),
 ];
 
-/** Returns what a person calls a label file: its path below an upload, or its address. */
+/** Returns the user's name for a label file: its path below an upload, or its address. */
 export function labelFileName({ bucket, key }: Pick<LabelFileState, 'bucket' | 'key'>): string {
   // Behind the folder of the upload.
   const path = key.startsWith(truthKeys.uploadsPrefix) ? key.slice(truthKeys.uploadsPrefix.length) : '';
@@ -205,7 +205,7 @@ export function labelFilesPage(files: readonly LabelFileState[], nameOf = labelF
   return [table([...rows, files.length > 1 && ['all', ...sums]], ['file', ...used]), ...remarks];
 }
 
-/** Says how many labels wait for their predictions; nothing if none does. */
+/** Reports how many labels wait for their predictions. Left out if no label waits. */
 export function waitingPart({ labels, files, since, more }: WaitingLabels): Part {
   const count = `${more ? 'More than ' : ''}${many(labels, 'label')} of ${many(files, 'file')}`;
   const text = `${count} ${labels === 1 ? 'has' : 'have'} no matching prediction yet (waiting since ${time(since ?? 0)}).`;

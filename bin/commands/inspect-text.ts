@@ -68,7 +68,7 @@ const scorersTable = ({ scorers }: InspectReport): Part =>
     }),
   );
 
-/** Longer texts and lists are cut in the view of a line; `--json` has all of them. */
+/** Longer texts and lists are shortened in the view of a line; `--json` has them in full. */
 const MAX_CHARS = 2_000;
 const MAX_ITEMS = 50;
 

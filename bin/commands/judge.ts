@@ -34,7 +34,7 @@ export function exitCodeOf(report: JudgeReport | undefined): number {
 type Verdict = JudgeReport['verdicts'][number];
 type Sum = JudgeReport['scorers'][number];
 
-/** What comes first is listed first. */
+/** Outcomes in the order in which they are listed. */
 const OUTCOMES = { error: red, fail: red, value: undefined, pass: green } as const;
 const RANKS = Object.keys(OUTCOMES);
 
@@ -49,7 +49,10 @@ const reasonOf = ({ value, rationale, error }: Verdict): string =>
 /** Characters of the request and of the reply that are shown. The judge has read all of both. */
 const PREVIEW_CHARS = 240;
 
-/** @param all whether to list what passes, too, as it is if one scorer was asked; else only what fails or is missing */
+/**
+ * @param all whether to list passing verdicts too, as by default for a single scorer; else only failures and missing
+ *   verdicts are listed
+ */
 export function judgePage(report: JudgeReport, all = report.scorers.length === 1): Page {
   const { verdicts, captures, judge, scorers, spend } = report;
   const listed = verdicts

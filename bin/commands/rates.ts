@@ -211,14 +211,14 @@ export function groupPart({ group, shadow, totals, rates, outcomes }: GroupRates
   );
 }
 
-/** Whether the figure is a mean and no share. */
+/** Whether the figure is a mean instead of a share. */
 const isMean = ({ is, scorer }: Pick<Rate, 'is' | 'scorer'>): boolean => is === undefined && scorer !== ERROR_REPLIES;
 
 /** Names the captures that labels speak for, if it is not all. */
 const coveredText = (covered: number | null): string =>
   covered === null ? '' : `, of ${whole(covered)} captures picked from`;
 
-/** What a figure is of: what is good, if something is. */
+/** Returns the name of a figure: the share of good captures, if the scorer has good values. */
 function nameOf({ scorer, is, good }: Pick<Rate | RateDifference, 'scorer' | 'is' | 'good'>): string {
   if (scorer === ERROR_REPLIES) return 'without error';
   return good === null ? `${scorer} = ${is}` : `${scorer}: good`;
@@ -229,7 +229,7 @@ function rateCells(rate: Rate): string[] {
   const { scorer, n, captures, empty = 0, judge, good, share, low, high, method, labels, covered, trend } = rate;
   const name = isMean(rate) ? `${scorer} (mean)` : judge === null ? scorer : nameOf(rate);
   const sampled = captures > 0 ? percent(n / captures) : '–';
-  // Of a judge's verdicts, the value that is good is counted.
+  // For a judge's verdicts, the good value is counted.
   const shown = method === 'computed' && good !== null ? good : judge;
   const seen = `${bracketed(shown, isMean(rate) ? number : percent)}${shown?.low === null ? ' (too few)' : ''}`;
   const ofEmpty = empty > 0 ? `; ${whole(empty)} empty` : '';
@@ -240,7 +240,7 @@ function rateCells(rate: Rate): string[] {
   return [name, whole(n), sampled, seen, corrected, sparkline(good?.trend ?? trend)];
 }
 
-/** One whose interval excludes 0 is colored, if something is good or bad. */
+/** Returns a difference, colored if its interval excludes 0 and the scorer has good or bad values. */
 export function differencePart(difference: RateDifference): Part {
   const { good, judge, share, method, covered } = difference;
   const { value, low, high } = good ?? { ...difference, value: share ?? judge.value };

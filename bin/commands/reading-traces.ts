@@ -18,7 +18,7 @@ export const progress = (text: string): void => {
   if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K${text}`);
 };
 
-/** Returns what is asked for by the options of a command. It says which shadow variants are left out. */
+/** Returns the query for the options of a command. Prints which shadow variants are left out. */
 export function tracesQuery({ experiment, settings }: OpenedMlflow, window: WindowFlags, filter?: string): TraceQuery {
   const query = { experimentId: experiment.id, filter, shadow: settings.SHADOW_VARIANTS, ...windowOfFlags(window) };
   const variants = shadowLeftOut(query).join(', ');

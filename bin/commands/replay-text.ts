@@ -67,7 +67,10 @@ export function dryRunPage(plan: DryRun, skipped: ReadonlyMap<string, number>): 
 
 // -------------------------------------------------------------------------------------------------------- figures
 
-/** Prints what was measured, as text or JSON. @param followed nothing of it, if the result files could not be written */
+/**
+ * Prints the measurements as text or JSON. @param followed results of later steps; empty if the result files could not
+ * be written
+ */
 export function printResult(
   result: ReplayResult,
   followed: Partial<FollowedUp>,
@@ -216,14 +219,15 @@ function replayFacts({ progress, stats, total, seconds }: Shown): Facts {
 
 const iso = (ms: number | null): string => new Date(ms ?? 0).toISOString();
 
-/** Hides the values of headers, and what a URL has of secrets. */
+/** Hides the values of headers, and secrets in a URL. */
 function shown(word: string, index: number, words: readonly string[]): string {
   if (words[index - 1] === '--header' || word.startsWith('--header=')) return word.replace(/:.*/s, ': …');
   return /^(?:--url=)?https?:/i.test(word) ? shownUrl(word) : word;
 }
 
 /**
- * Returns the command, with a folder of its own: the words of this one, and further options, of which the last one counts.
+ * Returns the command with a folder of its own: the words of this command, and further options. Of repeated options the
+ * last one counts.
  *
  * @param words the arguments of this process
  * @returns `undefined` if everything was sent

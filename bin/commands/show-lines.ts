@@ -30,11 +30,11 @@ import { type FoundRun, statusOfRun } from '../operate/run-report.ts';
 /** What became of the lines of a capture file. */
 export interface FileReport extends FileOutcomes {
   key: string;
-  /** Planned, and without an outcome. */
+  /** Number of lines that were planned but have no outcome. */
   lost: number;
 }
 
-/** What `--json` prints with `--files`. */
+/** Output of `--json` with `--files`. */
 export interface RunFiles {
   run: string;
   files: FileReport[];
@@ -44,17 +44,21 @@ const DAY_MS = 86_400_000;
 
 const workOf = ({ storage, outputs: { workBucket } }: DeployedStack) => ({ storage, workBucket });
 
-/** Returns which rows may be those of a run. @param newestMs the time of its newest file, epoch milliseconds: a line may name a day later */
+/**
+ * Returns the query for the rows of a run.
+ *
+ * @param newestMs the time of its newest file, epoch milliseconds. A line may have a time up to a day later
+ */
 const rowsOf = ({ name: run, startDate }: FoundRun, newestMs?: number): RowQuery & { run: string } => ({
   run,
   sinceMs: startDate?.getTime() ?? 0,
   lastDay: newestMs === undefined ? undefined : dayOf(hourOf(newestMs + DAY_MS)),
 });
 
-/** Prints how many lines of each capture file of a run became what. @throws PermanentError `RunUnknown` */
+/** Prints the outcomes of the lines of each capture file of a run. @throws PermanentError `RunUnknown` */
 export async function showFiles(stack: DeployedStack, found: FoundRun, json: boolean | undefined): Promise<void> {
   const work = workOf(stack);
-  // It has a plan.
+  // Throws if the run has no plan.
   await optionsOfRun(work, { run: found.name, what: 'failed' });
   const planned = new Map<string, { key: string; lines: number }>();
   let newestMs = 0;
@@ -100,7 +104,7 @@ export function lineName(text: string): LineName {
   throw new PermanentError('NoSuchLine', 'That is no line', { got: text, expected: 'KEY:NUMBER' });
 }
 
-/** Prints what became of a line in a run, or, without one, in all. @throws PermanentError `NoSuchLine` */
+/** Prints the history of a line in one run. Without a run, prints it for all runs. @throws PermanentError `NoSuchLine` */
 export async function showStory(stack: DeployedStack, name: LineName, json: boolean | undefined, found?: FoundRun) {
   const newestMs = 'key' in name ? capturePathOf(name.key).hourMs : undefined;
   const query = found === undefined ? {} : rowsOf(found, newestMs);

@@ -21,11 +21,11 @@ import { type CheckContext, checked, type Finding, type Found, ok, unknown, warn
 import DIFFERENCES from './ledger-differences.json' with { type: 'json' };
 
 const DAY_MS = 86_400_000;
-/** A day of a million traces takes some 20 minutes, a hundred a request. */
+/** A day of a million traces takes some 20 minutes, at a hundred traces a request. */
 const LIMIT_MS = DAY_MS;
 const ACTION = 'lambda:GetFunctionConfiguration, and s3:ListBucket and s3:GetObject on the work bucket';
 
-/** Makes the comparison a finding, day by day (UTC). */
+/** Compares day by day (UTC), and returns the differences as findings. */
 export const checkLedger = (context: CheckContext, window: TimeWindow): Promise<Finding[]> =>
   checked('ledger', ACTION, () => compare(context, window), LIMIT_MS);
 
@@ -39,7 +39,7 @@ async function compare({ lambda, s3, settings }: CheckContext, { fromMs, toMs }:
   const mlflow = mlflowOf(settings, s3);
   try {
     const { id = '' } = (await findExperiment(mlflow.rest, name)) ?? {};
-    // Others may write to the experiment as well.
+    // Other endpoints may write to the experiment too.
     const writer = settings.MLFLOW_EXPERIMENT_SHARED ? endpoint : undefined;
     const differences = new Differences();
     for (let day = dayOf(hourOf(fromMs)); Date.parse(day) < toMs; day = dayOf(hourOf(Date.parse(day) + DAY_MS))) {
@@ -51,7 +51,7 @@ async function compare({ lambda, s3, settings }: CheckContext, { fromMs, toMs }:
   }
 }
 
-/** Of each kind, that many are named. */
+/** Maximum number of named traces for each kind of difference. */
 const MOST_NAMED = 3;
 
 class Differences {
@@ -76,7 +76,7 @@ class Differences {
 
 const TRACED: readonly (string | undefined)[] = ['traced', 'alreadyThere'];
 
-/** The rows of the day that count are in memory, and a page of MLflow's traces. */
+/** Keeps the day's rows that count and one page of MLflow's traces in memory. */
 async function compareDay(
   work: Work,
   mlflow: MlflowClient,
@@ -93,7 +93,7 @@ async function compareDay(
     seen.add(traceId);
     const given = assessments.filter((one) => one.sourceType !== 'HUMAN' && !one.isExpectation);
     for (const [scorer, own] of Map.groupBy(given, ({ name }) => name)) {
-      // A person who overrides a verdict does not take it back.
+      // A verdict that a person has overridden still counts as written.
       const { valid, value, isEdited, metadata = {} } = own.find((one) => one.valid) ?? own.at(-1) ?? {};
       if (value === undefined) continue;
       const subject = subjectOf({ traceId, scorer });
@@ -117,7 +117,7 @@ async function compareDay(
       }
     }
   }
-  // Those of a line that names another day than its file are found by their ids.
+  // If the time in a line is on another day than its file, its trace is found by its id.
   const unseen = [...traces].filter(([id]) => !seen.has(id));
   for (const [experiment, rows] of Map.groupBy(unseen, ([, row]) => row.experimentId ?? '')) {
     for (const trace of (
@@ -137,13 +137,13 @@ async function compareDay(
   }
 }
 
-/** Returns the day of the rows of a trace. */
+/** Returns the day under which the ledger has the rows of a trace. */
 function dayOfRows({ request_time: time, tags: { s3_file_key: key = '' } }: TraceInfoReply): string {
   const ms = Date.parse(time);
   return dayOf(hourOfLine({ place: { key, objectTimeMs: ms }, facts: { time: ms } }));
 }
 
-/** Returns the rows of a day that count, by what they are about. */
+/** Returns the rows of a day that count, by their subject. */
 async function inForceOf<T extends 'captures' | 'verdicts'>(
   work: Work,
   table: T,

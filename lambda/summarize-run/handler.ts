@@ -39,7 +39,7 @@ const stepFunctions = new SFNClient({});
 const PAGE_MS = 60_000;
 /** Some megabytes of the ledger are merged in less. */
 const MERGE_MS = 90_000;
-/** A request to MLflow is repeated for less. */
+/** Longer than a request to MLflow is repeated. */
 const LABELS_MS = 120_000;
 
 const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Context): Promise<SummarizeResult> => {

@@ -50,7 +50,7 @@ export interface HealthFacts {
 
 // ------------------------------------------------------------------------------------------------------------ text
 
-/** Whether the whole interval of an objective is within it. */
+/** Whether the whole interval of an objective is within its bound. */
 export const isWithin = ({ low, high, bound }: ObjectiveRate): boolean =>
   'atLeast' in bound ? (low ?? -Infinity) >= bound.atLeast : (high ?? Infinity) <= bound.atMost;
 

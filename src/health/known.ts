@@ -1,4 +1,4 @@
-/** The states, and what all rules know. */
+/** The states, and the facts that all rules share. */
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import { percent } from '../core/text/figure-text.ts';
 import { shellWord } from '../core/text/shell-word.ts';
@@ -111,9 +111,11 @@ export const shareText = ({ value, low, high, level }: Omit<Bounded, 'state'>): 
 /** An hour with its day, without the year. */
 export const hourText = (at: string | number): string => new Date(at).toISOString().slice(5, 16).replace('T', ' ');
 
-/** A sign for each state, so that nothing depends on color. */
+/** A sign for each state, so that the state does not depend on color. */
 export const SIGNS = TABLE.signs;
 
-/** Returns the sign of a finding, and its state in words: what is not beyond its bound may still not be clearly within it. */
+/**
+ * Returns the sign of a finding, and its state in words. A value within its bound may still not be clearly within it.
+ */
 export const signOf = ({ state, isWithin }: Pick<Found, 'state' | 'isWithin'>): [sign: string, words: string] =>
   state === 'healthy' && isWithin === false ? ['·', 'not clearly within'] : [SIGNS[state], state];

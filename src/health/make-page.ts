@@ -35,7 +35,7 @@ export async function makePage(stack: AskedStack, query: PageQuery): Promise<{ h
   const recentMs = Math.floor(nowMs / HOUR_MS - 24 * DEFAULT_DAYS) * HOUR_MS;
   const recent = { fromMs: toMs < nowMs ? fromMs : Math.max(fromMs, recentMs), toMs };
   const length = toMs - recent.fromMs;
-  // Hours of what the state is of, and of as many before, are not added up.
+  // The hours that the state covers, and as many hours before them, are not added up.
   const startOf: StartOf = (hour) => (hourMs(hour) >= toMs - 2 * length ? hour : points.startOf(hour));
   const facts = await readFacts(of, { window, nowMs, ended: recent, startOf });
   const cells = facts.cells.filter(({ hour }) => hourMs(hour) >= recent.fromMs);

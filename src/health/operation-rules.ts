@@ -73,7 +73,10 @@ export const OPERATION_RULES = {
     return [...worstOf(all), ...own.filter(({ state }) => state === 'bad')];
   },
 
-  /** Calls without a reply are no captures. The client counts its own, and CloudWatch those that failed in the endpoint. */
+  /**
+   * Calls without a reply do not count as captures. The client counts its own, and CloudWatch counts those that failed
+   * in the endpoint.
+   */
   'failed-calls'({ spans, totals, calls, comparisons, since }): Found[] {
     const found = (part: number, all: number, what: string, why: string): Found[] => {
       if (part <= 0) return [];

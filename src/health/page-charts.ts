@@ -35,7 +35,7 @@ export function pointsOf({ fromMs, toMs }: TimeWindow) {
   return { startOf, hours, labels };
 }
 
-/** What a rate is called where the share that is good is shown. */
+/** Returns the name of a rate that shows the share of good captures. */
 export const goodName = (scorer: string): string => (scorer === ERROR_REPLIES ? 'without error' : scorer);
 
 /** A variant, and whether no user sees its replies. */
@@ -77,7 +77,7 @@ export function courseOf(facts: HealthFacts, figures: Figures, points: ReturnTyp
 
 type Course = ReturnType<typeof courseOf>;
 
-/** @param predicts what the model predicts, if the settings say it */
+/** @param predicts kind of the model's predictions, if set */
 export function overTime(course: Course, predicts?: Kind): Page {
   const { totals, labels, rates, served } = course;
   const { kind, why } = kindOfCounts(sumOfCells(served).predictions ?? {}, predicts);
@@ -93,7 +93,7 @@ export function overTime(course: Course, predicts?: Kind): Page {
   return [grid('Over time', [...counts, predicted]), grid('Quality over time', quality)];
 }
 
-/** HTML side by side; without any, nothing. @param rows each begins a line of its own */
+/** Puts HTML side by side. Without HTML, the part is left out. @param rows each begins a new line */
 export const grid = (title: string, ...rows: readonly (readonly string[])[]): Part => {
   const html = rows.map((some) => (some.join('') === '' ? '' : `<div class="charts">${some.join('')}</div>`)).join('');
   return html !== '' && section(title, drawing(html));

@@ -39,7 +39,7 @@ const MAX_WORDS = 120;
 const CLASSES: Readonly<Record<string, string>> = STATES.classes;
 
 /**
- * @param recent what the health is of
+ * @param recent the window that the state covers
  * @param chartOf returns nothing for a finding without a course in time
  * @param worst the gravest first; absent: no words were read
  */

@@ -25,7 +25,7 @@ type TruthFacts = { labeled: TimeWindow } & Record<'all' | 'byVariant', TruthFig
 /** Facts of the whole window. */
 export interface PageFacts extends HealthFacts {
   endpoint: string;
-  /** Of the window's last 7 days if it ends now, as `status` says it. */
+  /** Health in the window's last 7 days if the window ends now, as in `status`. */
   health: Health;
   recent: TimeWindow;
   /** The gravest replies first; absent: no words were read. */
@@ -60,7 +60,7 @@ export async function healthPage(page: PageFacts): Promise<string> {
   const { endpoint, window, recent, health, changes, predicts, truth, nowMs, worst, points } = page;
   const figures = figuresOf(page);
   const course = courseOf(page, figures, points);
-  // What the state is of, and as much before it.
+  // The window that the state covers, and as much time before it.
   const latelyMs = Math.max(window.fromMs, 2 * recent.fromMs - recent.toMs);
   const lately = courseOf(page, figures, pointsOf({ fromMs: latelyMs, toMs: window.toMs }));
   const body = [
@@ -105,7 +105,7 @@ function scorerSection({ objectives, active }: PageFacts, { rates }: Figures): P
   return sheet('Quality', note, ['scorer', 'good', 'judged', 'objective'], rows);
 }
 
-/** True answers: the figures of all, and of each variant, and whether a predicted probability is found. */
+/** The section on true answers: the figures of all labels and of each variant, and the calibration of probabilities. */
 function truthSection({ all, byVariant, labeled }: TruthFacts): Part {
   const { positive, calibration = [] } = all.groups[0]?.classes ?? {};
   const found = calibration.map((one) => one.found);

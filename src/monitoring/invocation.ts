@@ -214,7 +214,7 @@ export async function withinLimits(
 ): Promise<ChunkProgress> {
   const waited = request.progress?.waitSeconds;
   const acquired = (await permits?.acquire(waited)) ?? 'acquired';
-  // Without a permit there was no attempt.
+  // Without a permit, no attempt was made.
   if (acquired !== 'acquired') return waiting(request, request.attempt, acquired.waitSeconds);
   const breaker = mlflow?.breaker;
   try {
@@ -241,7 +241,7 @@ export async function withinLimits(
     }
     throw error;
   } finally {
-    // If the chunk asked nothing, or MLflow was away, another one tries.
+    // If the chunk sent no request, or MLflow was not available, another chunk makes the trial.
     await breaker?.report('other');
     await permits?.release();
   }

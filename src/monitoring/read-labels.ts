@@ -19,7 +19,7 @@ import { nameOf } from '../quality/cell.ts';
 import { hourOf } from '../quality/tally.ts';
 
 const DAY_MS = 86_400_000;
-/** The days (UTC) that are read, with today. */
+/** Number of days (UTC) that are read, including today. */
 const DAYS = 30;
 const MOST_MS = 10 * 60_000;
 
@@ -29,11 +29,11 @@ interface Reading {
   experiment: string;
   scorers: readonly Scorer[];
   nowMs: number;
-  /** Whether the function has time to go on. */
+  /** Whether the function has time to continue. */
   hasTime(): boolean;
 }
 
-/** Reads the labels, if nobody has done so today. The newest days come first; those that there is no time for stay as they are. */
+/** Reads the labels, if no run has read them today. Begins with the newest day. If the time ends, older days are not updated. */
 export async function readLabelsDaily(
   work: Work,
   { connect, experiment, scorers, nowMs, hasTime }: Reading,

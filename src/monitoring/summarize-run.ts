@@ -86,11 +86,11 @@ export async function summarizeRun(
 // What a run has done with a chunk: from the receipts of its attempts, each of which reports all attempts so far.
 
 export function qualityOfChunk({ log, evaluate, receipts }: ChunkState): QualityCounts {
-  // What failed attempts have written is in MLflow. Each knows a part of it.
+  // The verdicts of failed attempts are in MLflow. Each receipt has a part of them.
   const knowing = (step: Receipt['step'], done?: Receipt): Receipt[] =>
     done === undefined ? receipts.filter((receipt) => receipt.step === step) : [done];
   const counts: QualityCounts = {};
-  // Where the captures of a run are traced without its judge after all, both steps know them.
+  // If a run with a judge traces captures without it in the end, the receipts of both steps have them.
   for (const { quality = {} } of [...knowing('evaluate', evaluate.done), ...knowing('log', log.done)]) {
     maxByMagnitude(counts, quality);
   }

@@ -35,7 +35,7 @@ const OUTCOMES = Object.entries(NAMES) as [keyof Outcomes, name: string][];
 /** Reasons why a scorer does not apply that are named. */
 const MAX_REASONS = 3;
 
-/** What became of the captures, by scorer: the columns of a row add up to all of them. */
+/** Returns the outcomes of the captures by scorer. The columns of a row add up to all captures. */
 export function outcomesTable(outcomes: readonly ScorerOutcomes[]): Part {
   const seen = OUTCOMES.filter(([outcome]) => outcomes.some((one) => one[outcome] !== 0));
   const rows = outcomes.map((one) => [

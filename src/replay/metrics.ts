@@ -37,7 +37,7 @@ export type SingleMetric = keyof typeof metrics.single;
 /** Names of all metrics in the files of a run, including metrics that are single figures. */
 export const METRIC_NAMES = { ...metrics.request, ...metrics.run, ...metrics.single };
 
-/** The rows of the table of figures in order, with their names for people. */
+/** The rows of the table of figures in order, with the names that people read. */
 export const REPORT_METRICS = Object.entries(metrics.report) as [DistributionMetric, string][];
 
 export const isRequestMetric = (tag: string): tag is RequestMetric => Object.hasOwn(REQUEST_METRICS, tag);

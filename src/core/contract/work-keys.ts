@@ -104,9 +104,9 @@ export const ledgerKeys = {
   /** The merged rows of several parts, which come after the parts in a listing. */
   merged: (table: string, day: string, hours: string, digest: string) =>
     `${ledgerKeys.day(table, day)}merged-${hours}-${digest}.parquet`,
-  /** People's labels of a day. It is replaced, and named as a file that needs no merge. */
+  /** People's labels of a day. The file is replaced as a whole, and its name is that of a merged file. */
   labels: (day: string) => ledgerKeys.merged('labels', day, '00-23', 'all'),
-  /** Somebody reads, or has read, the labels on this day. */
+  /** Marks that a run reads, or has read, the labels on this day. */
   labelsRead: (day: string) => `ledger/labels-read/${day}`,
   /** The counts of a day, which can be made again from its files. */
   sum: (day: string) => `${ledgerKeys.sumsPrefix}${day}.json.gz`,

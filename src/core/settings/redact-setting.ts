@@ -66,8 +66,8 @@ export const redactSettings = described({
     `a list, separated by commas, of ${REDACT_KINDS.join(', ')}, field:<name>, field:#<column> and pattern:<name>=<regular expression>`,
     textWithout((text) => redactRules(text).wrong[0]).optional(),
   ),
-  /** Addresses and numbers of one's own, which stay. `@example.com` is a domain. */
+  /** The user's own addresses and numbers, which are not masked. `@example.com` is a domain. */
   REDACT_ALLOW: nameList(/^.{3,200}$/).optional(),
-  /** `none`: traces and verdicts without texts. */
+  /** `none`: traces and verdicts have no texts. */
   CONTENT: z.enum(['all', 'none']).optional(),
 });

@@ -106,9 +106,9 @@ export const requiredSettings = described({
 export const sharedSettings = described({
   MLFLOW_SECRET_ARN: secretArn,
   SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: textWithout((text) => serverUrlFault(text, 'MLFLOW_SECRET_ARN')).optional(),
-  /** The readers of settings know the region, and fill in its default. */
+  // Code that reads the settings knows the region, and fills in its default.
   BEDROCK_MODEL_ID: judgeModel.default(defaultJudgeModel() as string),
-  /** Asked first; the judge is asked for what it fails or is not sure of. */
+  /** The model that is asked first. The judge is then asked about scorers that it fails or is not sure of. */
   JUDGE_CASCADE: judgeModel.optional(),
   JUDGE_RATIONALES: z.enum(['all', 'failures']).default('all'),
   /** `cached`: as many of the project's examples as the model's prompt cache needs. */
@@ -138,7 +138,7 @@ export const functionSettings = described({
   EVALUATION_ALWAYS: jsonOf(z.array(z.unknown())).default([]),
   /** Objectives that `readObjectives` checks. */
   QUALITY_OBJECTIVES: jsonOf(z.array(z.unknown())).default([]),
-  /** How labels are compared with what the endpoint answered. */
+  /** How labels are compared with the endpoint's answers. */
   GROUND_TRUTH: jsonOf(groundTruthSchema).default(groundTruthSchema.parse({})),
   /** Label files under it are read when they are written. Ends with `/`, or is a bucket alone. */
   GROUND_TRUTH_S3_PREFIX: z
@@ -146,7 +146,7 @@ export const functionSettings = described({
     .regex(LABEL_PLACE)
     .transform((place) => (place.endsWith('/') ? place : `${place}/`))
     .optional(),
-  /** Whether messages about quality quote the judge, which may quote people. */
+  /** Whether messages about quality quote the judge, whose rationales may quote users. */
   ALARM_QUOTES: flag(false),
   /** Limits over all runs of the stack (src/limits/limits.ts). 0: no limit. */
   MAX_FUNCTIONS: wholeNumber(0, 10_000, 8),
@@ -193,7 +193,7 @@ export const settingsSchema = z.object(
     VPC_SECURITY_GROUP_IDS: nameList(/^sg-[0-9a-f]+$/)
       .pipe(z.array(z.string()).max(5))
       .default([]),
-    /** How long events of new capture files are collected for one run. 300 is Lambda's maximum. */
+    /** Seconds during which events of new capture files are collected for one run. 300 is Lambda's maximum. */
     BATCH_WINDOW_SECONDS: wholeNumber(0, 300, 60),
     LAMBDA_MEMORY_MB: wholeNumber(512, 10_240, 1024),
     LAMBDA_TIMEOUT_SECONDS: wholeNumber(120, 900, 900),

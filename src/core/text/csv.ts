@@ -2,7 +2,7 @@
 
 type Value = string | number | boolean | null | undefined;
 
-/** Returns a cell; an empty one for nothing. */
+/** Returns a cell, which is empty for `null` and `undefined`. */
 const csvCell = (value: Value): string => {
   const text = value === null || value === undefined ? '' : String(value);
   // A spreadsheet would take a text that begins like this for a formula.
@@ -10,6 +10,6 @@ const csvCell = (value: Value): string => {
   return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 };
 
-/** A line for each row, below the one of the head. */
+/** Returns a line for the head, and a line for each row. */
 export const csvText = (head: readonly string[], rows: readonly (readonly Value[])[]): string =>
   [head, ...rows].map((row) => `${row.map(csvCell).join(',')}\n`).join('');

@@ -19,7 +19,7 @@ export function points(share: number): string {
   return `${rounded > 0 ? '+' : ''}${rounded.toFixed(1)}`;
 }
 
-/** A figure with its interval in brackets, where it has one: `78.0% (72.3% to 82.8%)`; a dash without a figure. */
+/** Returns a figure with its interval, if any: `78.0% (72.3% to 82.8%)`. Returns a dash if there is no figure. */
 export function bracketed(figure: Shown | null, text: (value: number) => string): string {
   if (figure === null || figure.value === null) return '–';
   const { value, low, high } = figure;

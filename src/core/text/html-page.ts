@@ -1,4 +1,4 @@
-/** Builds the HTML of reports: self-contained pages without external files, of the parts that commands show too. */
+/** Builds the HTML of reports: self-contained pages without external files, from the same parts that commands show. */
 import { createHash } from 'node:crypto';
 import { bracketed, percent, type Shown, whole } from './figure-text.ts';
 import { type Cell, isOfFigures, type Marked, type Page, type Part, type Table } from './page.ts';
@@ -67,7 +67,7 @@ export const folded = (summary: string, text: string): string =>
 
 const CLASSES = { bold: '', dim: 'soft', red: 'bad', green: 'good', exact: '' } as const;
 
-/** Draws the parts of a page. Texts and cells are escaped, but for HTML of their own. */
+/** Draws the parts of a page. Texts and cells are escaped, unless they are marked as HTML. */
 export const pageHtml = (page: Page): string =>
   page
     .map(drawn)
@@ -109,7 +109,7 @@ function tableHtml(shown: Table): string {
   return `<div class="wide"><table class="cards"><thead><tr>${head}</tr></thead><tbody>${body.join('\n')}</tbody></table></div>`;
 }
 
-/** What terminals do not show, such as a chart. */
+/** A part that terminals do not show, such as a chart. */
 export const drawing = (html: string): Marked => ({ text: '', html });
 
 /** A figure with its exact value, for programs that read the page. */
@@ -117,7 +117,7 @@ const exactly = (value: number, text: string): string => `<data value="${value}"
 
 export const count = (value = 0): Marked => ({ text: whole(value), html: exactly(value, whole(value)) });
 
-/** A share, or another figure by the text that it has, with its interval if it has one. */
+/** Returns a share, or another figure formatted by `text`, with its interval, if any. */
 export function measured(of: Shown | null | undefined, text = percent): Marked {
   const figure = of ?? null;
   return { text: bracketed(figure, text), html: bracketed(figure, (value) => exactly(value, text(value))) };

@@ -1,4 +1,4 @@
-/** What a command or a report shows, as data, and its text for a terminal of any width or a pipe. Its HTML: `html-page.ts`. */
+/** The output of a command or report as data, and its text for a terminal of any width or a pipe. Its HTML: `html-page.ts`. */
 import { whole } from './figure-text.ts';
 import { PIPE, printable, type Style, type TextOptions, wrapped } from './terminal-text.ts';
 
@@ -11,7 +11,7 @@ export type Part = Nothing | string | Styled | Section | Table | Facts | Marked 
 /** A part that is left out. */
 type Nothing = false | null | undefined | '';
 
-/** A text with HTML of its own, such as a figure with its exact value. A chart has no text. */
+/** A text with its own HTML, such as a figure with its exact value. A chart has no text. */
 export interface Marked {
   text: string;
   html: string;
@@ -58,17 +58,27 @@ export const section = (title: string, ...parts: Page): Section => ({ title, par
 /** Parts with an empty line above them. */
 export const block = (...parts: Page): Section => section('', ...parts);
 
-/** Rows below their head; without rows, nothing. */
+/**
+ * Returns rows below their head. Without rows, the table is left out.
+ *
+ * @example
+ *     table([['run', 'r1'], ['lines', '12']], ['name', 'value'])
+ */
 export const table = (rows: readonly (Row | Styled<Row> | Nothing)[], head: readonly string[] = []): Table => ({
   head,
   rows: rows.flatMap((row) => (!row ? [] : 'of' in row ? row : { style: undefined, of: row })),
 });
 
-/** A section with a note and a table; without rows, nothing. */
+/** Returns a section with a note and a table. Without rows, the section is left out. */
 export const sheet = (title: string, note: string, head: readonly string[], rows: readonly Row[]): Part =>
   rows.length > 0 && section(title, dim(note), table(rows, head));
 
-/** A line for each fact, `name: value`, without those that are not known. */
+/**
+ * Returns a line for each known fact, `name: value`.
+ *
+ * @example
+ *     facts({ lines: 12, lost: false })   // ['lines: 12', false]: false is left out when the page is printed
+ */
 export const facts = (of: Readonly<Record<string, string | number | false | null | undefined>>): Facts => ({
   facts: Object.entries(of).filter((fact): fact is [string, string | number] => (fact[1] ?? false) !== false),
 });
@@ -115,7 +125,7 @@ const inColor = (style: Styled['style'], line: string, out: TextOptions): string
 const textOf = (cell: Cell = ''): string => (typeof cell === 'string' ? cell : cell.text);
 
 const FIGURE = /^(?:[+-]?\$?[\d,.]*%?|–)$/;
-/** Whether a column has figures alone, which are aligned to the right. */
+/** Whether a column has only figures. Figures are aligned to the right. */
 export const isOfFigures = ({ rows }: Table, at: number): boolean =>
   rows.every(({ of }) => FIGURE.test(textOf(of[at])));
 

@@ -1,4 +1,4 @@
-/** The figures of labeled predictions as people read them, on terminals and on the page about an endpoint. */
+/** The figures of labeled predictions, formatted for terminals and for the page about an endpoint. */
 
 import { points, type Shown, whole } from '../../core/text/figure-text.ts';
 import { count, measured } from '../../core/text/html-page.ts';
@@ -13,9 +13,9 @@ import {
   whysOf,
 } from './figures.ts';
 
-/** Variants whose details are shown. */
+/** Maximum number of variants with details. */
 const MAX_DETAILED = 10;
-/** Classes that have figures of their own, or a place in the confusion matrix. */
+/** Maximum number of classes with their own figures, or a row in the confusion matrix. */
 const MAX_CLASSES = 10;
 /** Values of a column. */
 const MAX_VALUES = 20;
@@ -23,7 +23,7 @@ const MAX_VALUES = 20;
 const titleOf = ({ group, shadow }: TruthGroup, by: string | undefined): string =>
   by === undefined ? 'all' : `${group}${shadow ? ' (shadow)' : ''}`;
 
-/** A row for each group. @param by what the groups are; `undefined`: there is one, of all rows */
+/** Returns a row for each group. @param by the kind of groups; `undefined`: a single group has all rows */
 export function truthTable({ groups }: Pick<TruthFigures, 'groups'>, by: string | undefined): Part {
   const names = [...new Set(groups.flatMap(({ measures }) => Object.keys(measures)))];
   const rows = groups.map((one) => {
@@ -33,10 +33,10 @@ export function truthTable({ groups }: Pick<TruthFigures, 'groups'>, by: string 
   return table(rows, [by ?? 'rows', 'labels', ...names.map(measureName)]);
 }
 
-/** @param isPublic without reasons that may quote what captures say */
+/** @param isPublic leaves out reasons that may quote captures */
 export function truthPage(figures: TruthFigures, by: string | undefined, isPublic = false): Page {
   const { kind, why, threshold, groups, leftOut } = figures;
-  // Of hours and days, what matters is how the figures change.
+  // For hours and days, only the change of the figures matters.
   const detailed = by === 'hour' || by === 'day' ? [] : groups.slice(0, MAX_DETAILED);
   const positive = groups.find(({ classes }) => classes !== undefined)?.classes?.positive;
   const ofClass =
@@ -66,7 +66,7 @@ export function truthPage(figures: TruthFigures, by: string | undefined, isPubli
   ];
 }
 
-/** Returns what a reader must know of figures beside them. */
+/** Returns notes that a reader needs to interpret the figures. */
 function notesOn(figures: TruthGroup, isPublic: boolean): string[] {
   const { compared, notCompared, measures, classes } = figures;
   const whys = whysOf(figures, isPublic);
@@ -105,7 +105,7 @@ function classesPart({ each, macro, weighted, confusion }: NonNullable<TruthGrou
   );
 }
 
-/** A difference in points, and whether its interval excludes 0. */
+/** Returns a difference in points, marked `lower` or `higher` if its interval excludes 0. */
 function differenceCell(of: Shown | undefined): Cell {
   if (of === undefined) return '';
   const { text, html } = measured(of, points);

@@ -125,7 +125,7 @@ export const measureName = (measure: string): string => NAMES[measure] ?? measur
 export const textOf = (measure: string): ((value: number) => string) =>
   NUMBERS.includes(measure) ? (value) => value.toPrecision(4) : percent;
 
-/** Returns why figures are not known, or tell nothing. @param isKnown only of those with a value */
+/** Explains figures that are unknown, or do not describe the model. @param isKnown only figures with a value */
 export function whysOf({ measures }: TruthGroup, isKnown = false): string[] {
   const whys = Object.entries(measures).flatMap(([name, { value, why }]) =>
     why === undefined || (isKnown && value === null) ? [] : [{ name: measureName(name), why }],

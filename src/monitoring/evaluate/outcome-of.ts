@@ -154,12 +154,15 @@ function countedOf(
 }
 
 // -------------------------------------------------------------------------------------------------- verdicts of a line
-// The verdicts on a line, one for each scorer: those that are given, by this run or before it, those that failed, and
-// those that were held.
+// The verdicts on a line, one for each scorer: verdicts that this or an earlier run gave, failed verdicts, and held
+// verdicts.
 
 const VERSION_DIGITS = 8;
 
-/** @returns of a scorer whose verdict in force the run could not replace, that verdict, with what the run has paid */
+/**
+ * @returns verdicts with the run's payments. If the run could not replace a scorer's valid verdict, returns that
+ *   verdict
+ */
 function lineVerdicts(
   { work: { pending }, outcome, assessments: wanted }: FinishedItem,
   { stored, assessments, written, isOfOtherChunk }: WrittenTrace,
@@ -170,7 +173,7 @@ function lineVerdicts(
     ({ sourceType, isExpectation, valid, value, errorCode }) =>
       sourceType !== 'HUMAN' && !isExpectation && valid && value !== undefined && errorCode === undefined,
   );
-  // What another chunk of the run has given, it has written a row of.
+  // If another chunk of the run gave these verdicts, it has written their rows.
   const earlier = isOfOtherChunk ? [] : ownVerdicts(run, before);
   const news = assessments.filter(({ assessmentId, value }) => written.has(assessmentId) && value !== undefined);
   const given = [
@@ -189,7 +192,7 @@ function lineVerdicts(
   for (const { scorer, term, reason: errorCode } of without) {
     if (term === 'heldByBudget' && !verdicts.has(scorer)) add({ scorer, state: 'held', errorCode });
   }
-  // The judge has failed, or nobody had the time to ask it.
+  // The judge has failed, or there was no time to ask it.
   const settled = new Set([...without.map(({ scorer }) => scorer), ...wanted.map(({ name }) => name)]);
   for (const { name } of [...pending.judge, ...pending.code, ...pending.failed.map(({ scorer }) => scorer)]) {
     if (!settled.has(name) && !verdicts.has(name)) add({ scorer: name, state: 'failed' });

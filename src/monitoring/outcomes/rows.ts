@@ -10,7 +10,7 @@ import { hourOf } from '../../quality/tally.ts';
 import { chainOf } from '../write/sent-traces.ts';
 import type { LineOutcome } from './line-outcome.ts';
 
-/** What the time of a line follows from. */
+/** The facts from which the time of a line follows. */
 interface Placed {
   place: Pick<LineOutcome['place'], 'key' | 'objectTimeMs'>;
   facts?: Pick<NonNullable<LineOutcome['facts']>, 'time'> | undefined;

@@ -168,12 +168,12 @@ const scopeOf = (traceId: string): string => `sent#${traceId}`;
 const traceIdOf = (scope: string): string => scope.slice(scopeOf('').length);
 
 // ------------------------------------------------------------------------------------------------------------- batches
-// Apart from `LimitsTable`, since only functions that write traces may read many items at once.
+// Separate from `LimitsTable`, because only functions that write traces may read many items at once.
 
-/** DynamoDB's bound of one request. */
+/** DynamoDB's maximum for one request. */
 const GOT_AT_ONCE = 100;
 
-/** Returns those of the items that exist, by scope. @throws the errors of `LimitsTable` */
+/** Returns the existing items, by scope. @throws the errors of `LimitsTable` */
 async function getAll(table: LimitsTable, scopes: readonly string[]): Promise<Map<string, Item>> {
   const { client, name } = table;
   const found = new Map<string, Item>();
@@ -184,7 +184,7 @@ async function getAll(table: LimitsTable, scopes: readonly string[]): Promise<Ma
       const { Responses = {}, UnprocessedKeys = {} } = await client.send(command);
       for (const item of Responses[name] ?? []) found.set(item[budgetTable.partitionKey]?.S ?? '', item);
       left = UnprocessedKeys[name]?.Keys ?? [];
-      // What DynamoDB has left out is sent again as if it had been throttled.
+      // Keys that DynamoDB has left out are sent again as if they had been throttled.
       if (left.length > 0) throw Object.assign(new Error('Left out'), { name: 'ThrottlingException' });
     });
   }

@@ -85,7 +85,7 @@ async function checkFilter(rest: Pick<MlflowRest, 'repeat'>, { filter = '', ...q
   checkNames('variant', named(/sagemaker_variant_name\W?\s*=\s*'([^']*)/gi), [...variants]);
 }
 
-/** Returns when an assessment was last changed, epoch milliseconds; 0 if MLflow does not say it. */
+/** Returns when an assessment was last changed, epoch milliseconds; 0 if MLflow does not return the time. */
 export const timeOf = ({ last_update_time, create_time }: ReadAssessment): number =>
   Date.parse(last_update_time || create_time) || 0;
 const newest = (list: readonly ReadAssessment[]): ReadAssessment | undefined =>

@@ -82,7 +82,7 @@ export interface ShardBounds {
   perSecond: number;
   /** Requests in flight per shard without a schedule. */
   connections: number;
-  /** Requests in flight over all shards: a cap, or without a schedule their number. Infinity: no cap. */
+  /** Maximum number of requests in flight over all shards. Without a schedule, exactly this number. Infinity: no maximum. */
   concurrency: number;
 }
 

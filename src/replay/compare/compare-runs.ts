@@ -244,11 +244,11 @@ async function compareQuality(
 }
 
 // ----------------------------------------------------------------------------------------------------- earlier replies
-// The replies of an earlier run, for a comparison with those of a later one.
+// The replies of an earlier run, for a comparison with the replies of a later run.
 
 /**
- * Finds the place of each reply of a run whose requests are named (`RequestTable.seal`). Only the places are in memory: each
- * reply is read when its pair comes, since runs have nearly the same order.
+ * Finds the position of each reply of a run whose requests are named (`RequestTable.seal`). Keeps only the positions in
+ * memory. Each reply is read when its pair is due, because both runs have nearly the same order.
  */
 async function earlierReplies({ directory, requests, cutLines }: RunData) {
   const path = join(directory, REPLIES_FILE);
@@ -259,10 +259,11 @@ async function earlierReplies({ directory, requests, cutLines }: RunData) {
   const file = await open(path);
   return {
     /**
-     * Returns the later reply, with the earlier one to the same request in place of the captured one, and how they differ.
+     * Returns the later reply, with the earlier reply to the same request in place of the captured reply, and the
+     * comparison.
      *
      * @param name of the request in the earlier run
-     * @returns `undefined` if one of them is unknown: it was canceled or not kept
+     * @returns `undefined` if either reply is unknown, because it was canceled or not kept
      */
     async pair(name: string, stored: StoredReply): Promise<StoredReply | undefined> {
       const place = places.get(name);
@@ -271,7 +272,7 @@ async function earlierReplies({ directory, requests, cutLines }: RunData) {
       await file.read(bytes, 0, place.length, place.start);
       const old = JSON.parse(bytes.toString('utf8')) as StoredReply;
       const replies = [old.reply, stored.reply] as const;
-      // Nothing is known about a canceled reply, and only the length of one that was not kept.
+      // The content of a canceled reply is unknown. Of a reply that was not kept, only the length is known.
       if (replies.some(({ cancelled, notKeptBytes }) => cancelled || notKeptBytes !== undefined)) return undefined;
       return { ...stored, captured: old.reply, comparison: compareReplies(...replies) };
     },

@@ -1,4 +1,4 @@
-/** What replays show, on the terminal and in the HTML reports: the figures of one, the quality of its replies, and how two compare. */
+/** The parts of terminal output and HTML reports about replays: figures, quality of replies, and the comparison of two replays. */
 import { dollars } from '../../core/text/figure-text.ts';
 import { block, facts, green, type Page, type Part, red, section, sheet, table } from '../../core/text/page.ts';
 import { durationText, singleLine } from '../../core/text/terminal-text.ts';
@@ -21,7 +21,7 @@ export const skippedPage = (skipped: ReadonlyMap<string, number>): Page => [
   [facts(Object.fromEntries(skipped))],
 ];
 
-/** What was sent and measured, and the errors. */
+/** Returns the sent requests, the measurements and the errors. */
 export function figuresPage({ sent, unsent, results }: FinishedReplay): Page {
   const { stats, skippedReasons } = results;
   const { succeeded, failed, cancelled, distributions, withObjectives, good, completed, errorsByCount } = stats;
@@ -104,7 +104,7 @@ const runText = ({ run, requests, failed, cancelledOnPurpose: cancelled, target 
     ...Object.entries(target).map(([key, value]) => `${key}: ${value}`),
   ].join(', ');
 
-/** How the second run differs from the first. Statistics that the requests are too few for say nothing, unless there are no others. */
+/** Returns how the second run differs from the first. Leaves out statistics with too few requests, unless all have too few. */
 export function comparisonPage(comparison: RunsComparison): Page {
   const { before, after, paired, errorRate, notes, quality, judgeUsd } = comparison;
   const { onlyBefore, onlyAfter } = paired;

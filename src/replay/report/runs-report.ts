@@ -110,7 +110,7 @@ function thresholdRow(result: ThresholdResult) {
   ];
 }
 
-/** Failed thresholds first: they are what a reader looks for. */
+/** Failed thresholds come first, because readers look for them. */
 const ORDER: readonly GateOutcome[] = ['failed', 'cannot-tell', 'passed'];
 
 const GATE_STYLE = `

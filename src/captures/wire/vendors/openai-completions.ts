@@ -24,7 +24,10 @@ import {
   without,
 } from '../wire-format.ts';
 
-/** Returns the choices in the order of their index. `undefined` when the list is empty, or contains another kind of value. */
+/**
+ * Returns the choices in the order of their index. Returns `undefined` if the list is empty or contains another kind of
+ * value.
+ */
 export function choicesOf(body: JsonObject, isOurs: (choice: JsonObject) => boolean): JsonObject[] | undefined {
   const choices = objectsIn(body.choices);
   if (choices.length === 0 || choices.length < (body.choices as unknown[]).length || !choices.every(isOurs))

@@ -208,7 +208,7 @@ async function writeManifest(
 // ------------------------------------------------------------------------------------------------------------ captures
 // Finds the captures of a replay in S3 and sorts them by time, without copying them.
 
-/** For an error, from `SCHEDULE_RESERVE_MS` and the measurements in `../limits.ts`. */
+/** For an error message; follows from `SCHEDULE_RESERVE_MS` and the measurements in `../limits.ts`. */
 const MOST_READ = 'about 15 GB of chats at 22 MB/s, less if S3 or the processor is slower';
 
 /** Records between two checks of the remaining time. */
@@ -283,7 +283,7 @@ const replayTooLarge = (got: string, expected: string): PermanentError =>
     expected: `${expected}; narrow the window (source.from, source.to) or the prefix`,
   });
 
-/** The objects under the prefix in key order, or the one object that the prefix names completely. */
+/** Lists the objects under the prefix in key order, or the single object if the prefix is a complete key. */
 async function* objectsOf(storage: Storage, scope: CaptureScope, job: ReplayJob): AsyncGenerator<ObjectFacts> {
   const { bucket, prefix } = job.source;
   if (prefix.endsWith('.jsonl')) yield await capturedObject(storage, scope, bucket, prefix);

@@ -106,7 +106,8 @@ function assertFew(
     });
   }
   if (Number.isFinite(concurrency) && windows > 1) {
-    // Requests of one window may still be in flight or waiting when the next starts: no share of the cap is safe for both.
+    // Requests of one window may still be in flight or waiting when the next window starts, so no share of the cap is
+    // safe for both.
     throw new PermanentError('CappedReplayTooLong', 'A concurrency cap only works within one window', {
       got: `maxConcurrency or concurrency over more than ${windowMs / SECOND_MS} s`,
       expected: `no cap, a smaller timeout (a window is what it leaves of a Lambda’s time), or ${WHAT_TO_DO}`,

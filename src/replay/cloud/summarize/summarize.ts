@@ -249,11 +249,14 @@ export function remarks(plan: StoredPlan, { late, maxConnectionsOfOne }: Collect
   return lines;
 }
 
-/** Whether a stop order had any effect on sending. An order that comes later changes nothing. */
+/** Whether a stop order had any effect on sending. An order that arrives after the last request has none. */
 export const wasStopped = ({ stop, wasCancelled }: Pick<Collected, 'stop' | 'wasCancelled'>): boolean =>
   stop !== undefined && wasCancelled;
 
-/** Returns why the execution fails; `undefined` if it succeeds. @param raised what stopped planning or the Map */
+/**
+ * Explains why the execution fails. Returns `undefined` if it succeeds. @param raised the error that stopped planning
+ * or the Map
+ */
 export function failureOf(plan: StoredPlan, collected: Collected, raised: Failure | undefined): Failure | undefined {
   const gone = missing(collected);
   const rest = raised ? [...gone, `${raised.error}: ${raised.cause}`] : gone;
