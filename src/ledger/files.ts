@@ -9,7 +9,7 @@ import { ledgerKeys } from '../core/contract/work-keys.ts';
 import { forEachConcurrently, inOrder } from '../core/process/concurrency.ts';
 import { readForgotten } from './forgotten.ts';
 import { arrayBufferOf, fromParquet, partsIn, type Sought, TAIL_BYTES, toParquet } from './parquet.ts';
-import { isOfIds, type LedgerRows, LINE_TABLES, type Row, SOUGHT, type Table } from './tables.ts';
+import { type Column, isOfIds, type LedgerRows, LINE_TABLES, type Row, SOUGHT, type Table } from './tables.ts';
 
 export interface LedgerFile {
   table: Table;
@@ -110,18 +110,24 @@ export async function* listFiles(
  *
  * @param gone is told a file that is there no more: its rows are in a merged one, which the caller has listed or lists again
  */
-export async function* readFiles<T extends Table>(
-  { storage, workBucket }: Work,
+export async function* readFiles<T extends Table, C extends Column<T> = Column<T>>(
+  work: Work,
   table: T,
   keys: Iterable<string>,
-  only?: readonly (keyof Row<T> & string)[],
+  only?: readonly C[],
   gone?: (key: string) => void,
-): AsyncGenerator<Row<T>[]> {
-  const get = async (key: string) => ({ key, stored: await storage.getBytes(workBucket, key) });
-  for await (const { key, stored } of inOrder(AT_ONCE, keys, get)) {
-    if (stored === undefined) gone?.(key);
-    else yield* fromParquet(table, arrayBufferOf(stored.bytes), `s3://${workBucket}/${key}`, only);
+): AsyncGenerator<Pick<Row<T>, C>[]> {
+  const get = (key: string) => getFile(work, key);
+  for await (const { key, bytes, where } of inOrder(AT_ONCE, keys, get)) {
+    if (bytes === undefined) gone?.(key);
+    else yield* fromParquet(table, arrayBufferOf(bytes), where, only);
   }
+}
+
+/** Returns the bytes of a file; none if it is there no more. */
+export async function getFile({ storage, workBucket }: Work, key: string) {
+  const stored = await storage.getBytes(workBucket, key);
+  return { key, bytes: stored?.bytes, where: `s3://${workBucket}/${key}` };
 }
 
 /**
@@ -130,14 +136,14 @@ export async function* readFiles<T extends Table>(
  * @param sought only the rows with these values, for which only parts of the files are read
  * @param read keys of files that have been read
  */
-export async function* readListed<T extends Table>(
+export async function* readListed<T extends Table, C extends Column<T> = Column<T>>(
   work: Work,
   table: T,
   files: Iterable<ListedFile>,
-  only?: readonly (keyof Row<T> & string)[],
+  only?: readonly C[],
   sought?: Sought<T>,
   read = new Set<string>(),
-): AsyncGenerator<Row<T>[]> {
+): AsyncGenerator<Pick<Row<T>, C>[]> {
   const unread = new Map([...files].filter(({ key }) => !read.has(key)).map((file) => [file.key, file]));
   const again = new Set<string>();
   for (const key of unread.keys()) read.add(key);
@@ -153,17 +159,17 @@ export async function* readListed<T extends Table>(
 const GONE = new Set(['CaptureMissing', 'CaptureChanged']);
 
 /** Yields the rows of files that have one of the values. Of a file, only parts are read. */
-export async function* searchFiles<T extends Table>(
+export async function* searchFiles<T extends Table, C extends Column<T> = Column<T>>(
   work: Work,
   table: T,
   files: Iterable<ListedFile>,
   sought: Sought<T>,
-  only?: readonly (keyof Row<T> & string)[],
+  only?: readonly C[],
   gone?: (key: string) => void,
-): AsyncGenerator<Row<T>[]> {
-  const search = (file: ListedFile): Promise<Row<T>[][] | undefined> => {
+): AsyncGenerator<Pick<Row<T>, C>[]> {
+  const search = (file: ListedFile): Promise<Pick<Row<T>, C>[][] | undefined> => {
     const where = `s3://${work.workBucket}/${file.key}`;
-    return Array.fromAsync(fromParquet(table, partsOfFile(work, file), where, only, sought)).catch((error: Error) => {
+    return Array.fromAsync(fromParquet(table, partsOfFile(work, file), where, only, { sought })).catch((error: Error) => {
       if (!GONE.has(error.name)) throw error;
       gone?.(file.key);
       return undefined;

@@ -36,8 +36,10 @@ export function precedenceOf(ranked: Ranked, isDecoded: boolean, revision: numbe
   return (((rank << REVISION_BITS) + BigInt(revision)) << EVENT_BITS) + digest;
 }
 
+type Subject = Pick<Row<'captures'>, 'traceId' | 'bucket' | 'key' | 'version' | 'start'>;
+
 /** Returns what a row is about: a trace, or a place in quarantine. */
-export const subjectOf = ({ traceId, bucket = '', key = '', version = '', start = 0 }: Row<'captures'>): string =>
+export const subjectOf = ({ traceId, bucket = '', key = '', version = '', start = 0 }: Subject): string =>
   traceId ?? JSON.stringify([bucket, key, version, start]);
 
 /** Of one event, the row of the last attempt is above the others. */

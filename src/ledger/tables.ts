@@ -191,6 +191,8 @@ export type Row<T extends Table> = {
   -readonly [C in keyof Columns<T>]?: Columns<T>[C] extends ColumnType ? Values[Columns<T>[C]] | undefined : never;
 };
 
+export type Column<T extends Table> = keyof Row<T>;
+
 /** The columns of a row that say what a run did, and where the line is. */
 export type EventColumns = Pick<Row<'captures'>, keyof typeof EVENT>;
 

@@ -4,7 +4,7 @@
  */
 import type { NumberCounts, QualityCell, QualityCounts } from '../core/contract/quality.ts';
 import { binOf, boundBins } from '../core/statistics/log-bins.ts';
-import { addTree } from './count-tree.ts';
+import { addTree, branch } from './count-tree.ts';
 
 /**
  * Maximum number of names of each kind. A scorer may quote the capture, as language scorers do, and errors, classes and
@@ -71,15 +71,9 @@ function boundNames(counts: Record<string, number> = {}, most: number): void {
   }
 }
 
-/** Adds counts of the same hours, which are given away, and bounds the sums. */
-export function sumHours(all: Iterable<{ hours: QualityCounts }>): QualityCounts {
-  const total: QualityCounts = {};
-  for (const { hours } of all) {
-    for (const [hour, variants] of Object.entries(hours)) {
-      if (Object.hasOwn(total, hour)) addTree(total[hour] ?? {}, variants);
-      else total[hour] = variants;
-    }
+/** Adds counts to those of the same hours and variants, and bounds the sums. */
+export function addHours(total: QualityCounts, more: QualityCounts): void {
+  for (const [hour, variants] of Object.entries(more)) {
+    for (const [variant, cell] of Object.entries(variants)) addCell(branch(branch(total, hour), variant), cell);
   }
-  for (const variants of Object.values(total)) for (const cell of Object.values(variants)) bound(cell);
-  return total;
 }

@@ -9,7 +9,6 @@ const asTree = (tree: object): CountTree => tree as CountTree;
 
 /** A variant or a value may be named `constructor`. One that is named like the prototype is left out. */
 const PROTOTYPE = '__proto__';
-const at = (tree: CountTree, name: string) => (Object.hasOwn(tree, name) ? tree[name] : undefined);
 
 /** Adds every number of `more` to `total`, `times` times. Either may be parsed JSON. */
 export function addTree(total: object, more: object, times = 1): void {
@@ -25,17 +24,19 @@ export function addTree(total: object, more: object, times = 1): void {
 
 /** Returns the subtree of that name. Adds an empty subtree if there is none. */
 export function branch(tree: object, name: string): CountTree {
-  const found = at(asTree(tree), name);
+  if (name === PROTOTYPE) return {};
+  // No other member of every object is an object.
+  const found = asTree(tree)[name];
   if (typeof found === 'object' && found !== null) return found;
   const made: CountTree = {};
-  if (name !== PROTOTYPE) asTree(tree)[name] = made;
+  asTree(tree)[name] = made;
   return made;
 }
 
 /** Adds to the number of that name in a tree. */
 export function addCount(tree: object, name: string, count = 1): void {
   if (name === PROTOTYPE) return;
-  const before = at(asTree(tree), name);
+  const before = asTree(tree)[name];
   asTree(tree)[name] = (typeof before === 'number' ? before : 0) + count;
 }
 
@@ -46,8 +47,8 @@ export function addCount(tree: object, name: string, count = 1): void {
 export function maxByMagnitude(total: object, other: object): void {
   const [known, others] = [asTree(total), asTree(other)];
   for (const name of Object.keys(others)) {
-    const one = at(others, name);
+    const [one, before] = [others[name], known[name]];
     if (typeof one !== 'number') maxByMagnitude(branch(known, name), one ?? {});
-    else if (Math.abs(one) > Math.abs(Number(at(known, name) ?? 0))) known[name] = one;
+    else if (Math.abs(one) > Math.abs(typeof before === 'number' ? before : 0)) known[name] = one;
   }
 }

@@ -2,8 +2,8 @@
 
 import type { QualityCell, QualityCounts } from '../core/contract/quality.ts';
 import { inForce, isAbove, subjectOf } from '../ledger/precedence.ts';
-import type { LedgerRows, Row } from '../ledger/tables.ts';
-import { bound, isCountable, nameOf, numberCounts, OTHER, sumHours } from './cell.ts';
+import type { Column, Row, Table } from '../ledger/tables.ts';
+import { bound, isCountable, nameOf, numberCounts, OTHER } from './cell.ts';
 import { addCount, addTree, branch } from './count-tree.ts';
 import type { Measure } from './objectives.ts';
 import { EVERY_CAPTURE } from './sample.ts';
@@ -15,46 +15,31 @@ interface FoldOptions {
   ofRun?: boolean;
 }
 
-type Columns<T extends keyof LedgerRows> = (keyof Row<T> & string)[];
-
-/** The columns that counts are made of. */
+/** The columns that counts are made of: a fold sees no others. */
 const EVENT = ['hour', 'variant', 'serving', 'precedence', 'traceId', 'run', 'key', 'start', 'attempt'] as const;
 export const FOLDED = {
   captures: [
     ...EVENT,
-    ...[
-      'bucket',
-      'version',
-      'outcome',
-      'reason',
-      'errorKind',
-      'failedCall',
-      'call',
-      'inputTokens',
-      'outputTokens',
-      'rows',
-    ],
-    ...['replyForm', 'isEmpty', 'digests', 'masked', 'maskedCounts', 'evaluated', 'judgeable', 'strata', 'unmeasured'],
-    ...['notJudged', 'reasons'],
-  ] as Columns<'captures'>,
-  verdicts: [
-    ...EVENT,
-    ...['scorer', 'state', 'found', 'value', 'number', 'isCode', 'version', 'stratum', 'usd'],
-  ] as Columns<'verdicts'>,
-  inferences: [...EVENT, 'index', 'value', 'number', 'scores', 'classes', 'isCounted'] as Columns<'inferences'>,
-};
+    ...['bucket', 'version', 'outcome', 'reason', 'errorKind', 'failedCall', 'call', 'inputTokens'],
+    ...['outputTokens', 'rows', 'replyForm', 'isEmpty', 'digests', 'masked', 'maskedCounts', 'evaluated'],
+    ...['judgeable', 'strata', 'unmeasured', 'notJudged', 'reasons'],
+  ],
+  verdicts: [...EVENT, 'scorer', 'state', 'found', 'value', 'number', 'isCode', 'version', 'stratum', 'usd'],
+  inferences: [...EVENT, 'index', 'value', 'number', 'scores', 'classes', 'isCounted'],
+} as const satisfies { [T in Table]?: readonly Column<T>[] };
+
+type Folded<T extends keyof typeof FOLDED> = Pick<Row<T>, Extract<(typeof FOLDED)[T][number], Column<T>>>;
+export type FoldedRows = { [T in keyof typeof FOLDED]: Folded<T>[] };
 
 /** The tables that counts are made of. */
 export const COUNTED = Object.keys(FOLDED) as (keyof typeof FOLDED)[];
 
 /** What is known of a subject: the row that counts, and the first and the last evaluation. */
 export interface Line {
-  row: Row<'captures'>;
-  first?: Row<'captures'>;
-  last?: Row<'captures'>;
+  row: Folded<'captures'>;
+  first?: Folded<'captures'>;
+  last?: Folded<'captures'>;
 }
-
-export type FoldedRows = Pick<LedgerRows, keyof typeof FOLDED>;
 
 /** SageMaker's endpoints have at most 10 variants. More names were made up, and would make more counts than captures. */
 const MAX_VARIANTS = 20;
@@ -94,14 +79,14 @@ export function foldRows(rows: FoldedRows, { measures, ofRun = false }: FoldOpti
 }
 
 /** Returns what is known of each line. */
-function linesIn(captures: readonly Row<'captures'>[]): Iterable<Line> {
+function linesIn(captures: readonly Folded<'captures'>[]): Iterable<Line> {
   const lines = new Map<string, Line>();
   for (const row of captures) addLine(lines, row);
   return lines.values();
 }
 
 /** Whether a row says what its event has cost: of several, the one of the last attempt. */
-function isPaid(row: Row<'verdicts'>, ofTrace: readonly Row<'verdicts'>[]): boolean {
+function isPaid(row: Folded<'verdicts'>, ofTrace: readonly Folded<'verdicts'>[]): boolean {
   const { usd = 0, attempt = 0 } = row;
   if (usd <= 0 || !isCountable(usd)) return false;
   const at = ofTrace.indexOf(row);
@@ -112,7 +97,7 @@ function isPaid(row: Row<'verdicts'>, ofTrace: readonly Row<'verdicts'>[]): bool
   });
 }
 
-function addLine(lines: Map<string, Line>, row: Row<'captures'>): void {
+function addLine(lines: Map<string, Line>, row: Folded<'captures'>): void {
   const subject = subjectOf(row);
   const line: Line = lines.get(subject) ?? { row };
   lines.set(subject, line);
@@ -143,18 +128,20 @@ class Cells {
   /** Returns the counts without cells of rows that count nowhere. */
   bounded(): QualityCounts {
     for (const [hour, variants] of Object.entries(this.#counts)) {
-      for (const [variant, cell] of Object.entries(variants))
+      for (const [variant, cell] of Object.entries(variants)) {
         if (Object.keys(cell).length === 0) delete variants[variant];
+        else bound(cell);
+      }
       if (Object.keys(variants).length === 0) delete this.#counts[hour];
     }
-    return sumHours([{ hours: this.#counts }]);
+    return this.#counts;
   }
 }
 
 /** Returns the counts under these names. */
 const within = (tree: object, ...names: string[]): object => names.reduce(branch, tree);
 
-function addOutcome(cell: QualityCell, row: Row<'captures'>): void {
+function addOutcome(cell: QualityCell, row: Folded<'captures'>): void {
   const { outcome, reason = '', failedCall, errorKind, replyForm, call, digests = [] } = row;
   if (NO_CAPTURES.includes(outcome)) return;
   if (IN_QUARANTINE.includes(outcome)) {
@@ -184,14 +171,14 @@ function addOutcome(cell: QualityCell, row: Row<'captures'>): void {
 }
 
 /** Returns the predicted class or number, as text: where the reply has only scores, the class of the largest one. */
-export function predictedName({ value, scores = [], classes }: Row<'inferences'>): string | undefined {
+export function predictedName({ value, scores = [], classes }: Folded<'inferences'>): string | undefined {
   if (value !== undefined || scores.length === 0) return value;
   const likeliest = scores.indexOf(Math.max(...scores));
   return classes?.[likeliest] ?? String(likeliest);
 }
 
 /** Counts predictions by name, and those that write a number as well: all rows of a column together say what they are. */
-function addPredictions(cell: QualityCell, predictions: Iterable<Row<'inferences'>>): void {
+function addPredictions(cell: QualityCell, predictions: Iterable<Folded<'inferences'>>): void {
   const own: QualityCell = {};
   for (const row of predictions) {
     const name = predictedName(row);
@@ -220,7 +207,7 @@ function addEvaluation(
   }
 }
 
-function addVerdict(cell: QualityCell, verdict: Row<'verdicts'>, measures: readonly Measure[]): void {
+function addVerdict(cell: QualityCell, verdict: Folded<'verdicts'>, measures: readonly Measure[]): void {
   const { scorer = '', value = '', number, isCode, stratum, version } = verdict;
   if (stratum === undefined || (number !== undefined && !isCountable(number))) return;
   const sample = within(cell, 'scorers', scorer, isCode ? EVERY_CAPTURE : stratum);

@@ -2,15 +2,15 @@
 import type { Storage } from '../../src/core/aws/storage.ts';
 import type { QualityCounts } from '../../src/core/contract/quality.ts';
 import { dayOf } from '../../src/ledger/files.ts';
-import { sumHours } from '../../src/quality/cell.ts';
+import { addHours } from '../../src/quality/cell.ts';
 import { readSum, writeSum } from '../../src/quality/day-sums.ts';
 
 /** Adds counts to those that are there. */
 export async function writeCounts(storage: Storage, workBucket: string, counts: QualityCounts): Promise<void> {
   const work = { storage, workBucket };
   for (const [day, hours] of Map.groupBy(Object.keys(counts), dayOf)) {
-    const more = structuredClone(Object.fromEntries(hours.map((hour) => [hour, counts[hour] ?? {}])));
-    const { files, hours: before } = await readSum(work, day);
-    await writeSum(work, day, { files, hours: sumHours([{ hours: before }, { hours: more }]) });
+    const sum = await readSum(work, day);
+    addHours(sum.hours, Object.fromEntries(hours.map((hour) => [hour, counts[hour] ?? {}])));
+    await writeSum(work, day, sum);
   }
 }

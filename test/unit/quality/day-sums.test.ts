@@ -1,4 +1,5 @@
 /** The counts of the endpoint from the ledger: whatever a merge is killed between, each capture and verdict counts once. */
+import { randomBytes } from 'node:crypto';
 import { ledgerKeys } from '../../../src/core/contract/work-keys.ts';
 import { appendRows, listFiles } from '../../../src/ledger/files.ts';
 import { precedenceOf, type Ranked } from '../../../src/ledger/precedence.ts';
@@ -179,6 +180,24 @@ test('a kill between any two writes of a merge loses nothing and counts nothing 
     for (const key of bucket.objects.keys()) if (key.startsWith(ledgerKeys.sumsPrefix)) bucket.objects.delete(key);
     expect(await bucket.total()).toEqual(expected);
   }
+});
+
+test('an hour whose files do not fit into memory at a time is folded in parts, with the same counts', async () => {
+  const bucket = new Bucket();
+  // Keys that cannot be compressed, since the files must be larger than a part.
+  const key = () => randomBytes(2_000).toString('base64');
+  const rows = allRows([
+    ...linesFrom(0, 900),
+    ...linesFrom(300, 900, { run: 'again', outcome: 'alreadyThere', revision: 2, value: 'no' }),
+    ...linesFrom(5_000, 50, { run: 'replay', more: { serving: false } }),
+    ...linesFrom(9_000, 9, { outcome: 'quarantined', more: { reason: 'NotJson', traceId: undefined } }),
+  ]);
+  for (const row of [...rows.captures, ...rows.verdicts]) row.key = key();
+  await appendRows(bucket.work, rows);
+  const files = await Array.fromAsync(listFiles(bucket.work, 'captures'));
+  expect(files[0]?.size).toBeGreaterThan(3 * 1024 * 1024);
+  const values = { yes: 300, no: 900 };
+  expect(await bucket.total()).toEqual({ captures: 1_200, values, usd: 18.59, quarantined: { NotJson: 9 } });
 });
 
 test('hours that no newer file touches are read from the sum, the others from the files', async () => {
