@@ -20,7 +20,7 @@ import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { activeScorers } from '../judge/active-scorers.ts';
 import { dayScope, usedUsd } from '../limits/budget.ts';
 import type { Item } from '../limits/table.ts';
-import { type CountedCell, cellsOf, hourMs, readWindow, type TimeWindow } from '../quality/counts-store.ts';
+import { type CountedCell, cellsOf, hourMs, readDays, type TimeWindow } from '../quality/counts-store.ts';
 import { objectiveRates } from '../quality/objective-rates.ts';
 import { measuresOf, objectivesOf } from '../quality/objectives.ts';
 import { askCalls } from './endpoint-calls.ts';
@@ -49,8 +49,6 @@ const LIMIT_MS = 4_000;
 const QUIET_MS = HOUR_MS;
 /** Executions of a list that are looked at. */
 const MAX_DESCRIBED = 100;
-/** Hours with many names take much memory until they are added up. Fewer days would often wait for each other. */
-const READ_AT_ONCE_MS = 10 * 24 * HOUR_MS;
 
 /** Returns the hour that an hour is added up with others in. */
 export type StartOf = (hour: string) => string;
@@ -89,9 +87,10 @@ export async function readFacts(of: AskedStack, query: FactsQuery): Promise<Heal
     const [work, measures] = [{ storage, workBucket: bucket }, measuresOf(objectivesOf(environment))];
     const [hours, cells]: [CountedCell[], CountedCell[]] = [[], []];
     const historyMs = endMs - HISTORY_MS;
-    for (let ms = Math.min(historyMs, window.fromMs); ms < window.toMs; ms += READ_AT_ONCE_MS) {
-      const range = { fromMs: ms, toMs: Math.min(ms + READ_AT_ONCE_MS, window.toMs) };
-      const read = cellsOf(await readWindow(work, range, measures));
+    const all = { fromMs: Math.min(historyMs, window.fromMs), toMs: window.toMs };
+    // Hours with many names take much memory until they are added up.
+    for await (const ofDay of readDays(work, all, measures)) {
+      const read = cellsOf(ofDay);
       const served = read.filter(({ hour, variant }) => hourMs(hour) >= historyMs && !shadow.includes(variant));
       hours.push(...served.map(slim));
       const within = read.filter(({ hour }) => hourMs(hour) >= window.fromMs);

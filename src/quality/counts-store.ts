@@ -4,7 +4,7 @@ import type { Work } from '../core/aws/storage.ts';
 import type { QualityCell, QualityCounts } from '../core/contract/quality.ts';
 import { ledgerKeys } from '../core/contract/work-keys.ts';
 import { inOrder } from '../core/process/concurrency.ts';
-import { dayOf, type LedgerFile, listFiles } from '../ledger/files.ts';
+import { dayOf, listFiles } from '../ledger/files.ts';
 import { addCell } from './cell.ts';
 import { countsOfDay, readSum } from './day-sums.ts';
 import { COUNTED } from './fold.ts';
@@ -31,28 +31,31 @@ export const hourMs = (hour: string): number => Date.parse(`${hour}:00:00Z`);
 const isWithin = (hour: string, { fromMs, toMs }: TimeWindow): boolean => hourMs(hour) >= fromMs && hourMs(hour) < toMs;
 
 /**
- * Reads the counts of a window.
+ * Yields the counts of a window, day by day.
  *
  * @param measures of the objectives, which are counted exactly; see `SampleCounts`
  */
-export async function readWindow(
+export async function* readDays(
   work: Work,
   window: TimeWindow,
   measures: readonly Measure[] = [],
-): Promise<QualityCounts> {
+): AsyncGenerator<QualityCounts> {
   const [first, last] = [dayOf(hourOf(window.fromMs)), dayOf(hourOf(window.toMs - 1))];
-  const files: LedgerFile[] = [];
-  for (const table of COUNTED) for await (const file of listFiles(work, table, first, last)) files.push(file);
-  const byDay = Map.groupBy(files, ({ day }) => day);
-  const days = [...new Set([...byDay.keys(), ...(await daysWithSums(work, first, last))])].toSorted();
+  const [sums, ...files] = await Promise.all([
+    daysWithSums(work, first, last),
+    ...COUNTED.map((table) => Array.fromAsync(listFiles(work, table, first, last))),
+  ]);
+  const byDay = Map.groupBy(files.flat(), ({ day }) => day);
   const read = async (day: string) => {
     const of = { files: byDay.get(day) ?? [], sum: await readSum(work, day), measures };
     return countsOfDay(work, day, of, (hour) => isWithin(hour, window));
   };
-  const counts: QualityCounts = {};
-  for await (const ofDay of inOrder(DAYS_AT_ONCE, days, read)) Object.assign(counts, ofDay);
-  return counts;
+  yield* inOrder(DAYS_AT_ONCE, [...new Set([...byDay.keys(), ...sums])].toSorted(), read);
 }
+
+/** Reads the counts of a window; see `readDays`. */
+export const readWindow = async (...of: Parameters<typeof readDays>): Promise<QualityCounts> =>
+  Object.assign({}, ...(await Array.fromAsync(readDays(...of))));
 
 async function daysWithSums({ storage, workBucket }: Work, first: string, last: string): Promise<string[]> {
   const days: string[] = [];
