@@ -75,6 +75,8 @@ const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Conte
     measures,
     nowMs: Date.now(),
     hasTime: () => context.getRemainingTimeInMillis() > MERGE_MS,
+    skipped: (day, error) =>
+      logger.warn('A day of the ledger was not merged. The error names the object', { day, error: error as Error }),
   }).catch((error: unknown) =>
     logger.warn('The ledger could not be merged. A later run merges it', { error: error as Error }),
   );

@@ -83,7 +83,7 @@ async function keptIds<T extends Table>(work: Work, table: T, rows: readonly Row
   return rows.filter(({ traceId = '' }) => !forgotten.has(traceId)).sort((a, b) => (idOf(a) < idOf(b) ? -1 : 1));
 }
 
-const NAME = /dt=(.{10})\/(merged-)?(\d\d)-(\d\d)-\w+(?:\.part)?\.parquet$/;
+const NAME = /dt=(\d{4}-\d\d-\d\d)\/(merged-)?(\d\d)-(\d\d)-\w+(?:\.part)?\.parquet$/;
 
 /** Yields the files of a table, day by day; the parts of a day come first. @param first, last days */
 export async function* listFiles(
@@ -169,11 +169,13 @@ export async function* searchFiles<T extends Table, C extends Column<T> = Column
 ): AsyncGenerator<Pick<Row<T>, C>[]> {
   const search = (file: ListedFile): Promise<Pick<Row<T>, C>[][] | undefined> => {
     const where = `s3://${work.workBucket}/${file.key}`;
-    return Array.fromAsync(fromParquet(table, partsOfFile(work, file), where, only, { sought })).catch((error: Error) => {
-      if (!GONE.has(error.name)) throw error;
-      gone?.(file.key);
-      return undefined;
-    });
+    return Array.fromAsync(fromParquet(table, partsOfFile(work, file), where, only, { sought })).catch(
+      (error: Error) => {
+        if (!GONE.has(error.name)) throw error;
+        gone?.(file.key);
+        return undefined;
+      },
+    );
   };
   for await (const found of inOrder(AT_ONCE, files, search)) yield* found ?? [];
 }
@@ -212,9 +214,9 @@ export async function isFirst({ storage, workBucket }: Work, key: string): Promi
 }
 
 /** Returns the parts that a merged file has the rows of. */
-export async function partsOf({ storage, workBucket }: Work, key: string): Promise<string[]> {
-  const stored = await storage.getBytes(workBucket, key);
-  return stored === undefined ? [] : partsIn(stored.bytes);
+export async function partsOf(work: Work, key: string): Promise<string[]> {
+  const { bytes, where } = await getFile(work, key);
+  return bytes === undefined ? [] : partsIn(bytes, where);
 }
 
 /** Deletes files whose rows stand in others. */

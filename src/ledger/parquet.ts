@@ -129,9 +129,12 @@ export async function* fromParquet<T extends Table, C extends Column<T> = Column
     }
   } catch (error) {
     if (error instanceof PipelineError) throw error;
-    throw notS3(`${file.byteLength} bytes that are not Parquet (${saidBy(error)})`, where);
+    throw notParquet(file.byteLength, where, error);
   }
 }
+
+const notParquet = (bytes: number, where: string, error: unknown) =>
+  notS3(`${bytes} bytes that are not Parquet (${saidBy(error)})`, where);
 
 function* groupsIn(ranges: readonly ParquetRowRange[]): Generator<ParquetRowRange> {
   for (const { rowStart: first, rowEnd: end } of ranges) {
@@ -179,9 +182,13 @@ async function readColumns(
 export const arrayBufferOf = ({ buffer, byteOffset, length }: Buffer): ArrayBuffer =>
   (length === buffer.byteLength ? buffer : buffer.slice(byteOffset, byteOffset + length)) as ArrayBuffer;
 
-/** Returns the files that a merged file has the rows of. */
-export async function partsIn(bytes: Buffer): Promise<string[]> {
+/** Returns the files that a merged file has the rows of. @throws RetryableError `StorageUnavailable` if the bytes are not Parquet */
+export async function partsIn(bytes: Buffer, where: string): Promise<string[]> {
   const { parquetMetadata } = await import('hyparquet');
-  const found = parquetMetadata(arrayBufferOf(bytes)).key_value_metadata?.find(({ key }) => key === PARTS);
-  return found?.value?.split(' ') ?? [];
+  try {
+    const { key_value_metadata: stored } = parquetMetadata(arrayBufferOf(bytes));
+    return stored?.find(({ key }) => key === PARTS)?.value?.split(' ') ?? [];
+  } catch (error) {
+    throw notParquet(bytes.length, where, error);
+  }
 }

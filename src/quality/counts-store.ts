@@ -63,7 +63,7 @@ async function daysWithSums({ storage, workBucket }: Work, first: string, last: 
   for await (const { key } of storage.list(workBucket, sumsPrefix, `${sumsPrefix}${first}`)) {
     const day = dayOf(key.slice(sumsPrefix.length));
     if (day > last) break;
-    days.push(day);
+    if (key === ledgerKeys.sum(day)) days.push(day);
   }
   return days;
 }

@@ -6,10 +6,11 @@ import { promisify } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { gunzip, gzip } from 'node:zlib';
 import type { Work } from '../core/aws/storage.ts';
-import { notS3, parseStored } from '../core/aws/storage-errors.ts';
+import { notS3 } from '../core/aws/storage-errors.ts';
 import type { QualityCounts } from '../core/contract/quality.ts';
 import { ledgerKeys } from '../core/contract/work-keys.ts';
 import { inOrder } from '../core/process/concurrency.ts';
+import { jsonIn } from '../core/values/json-in.ts';
 import { sum as total } from '../core/values/sum.ts';
 import { getFile, type LedgerFile, touches } from '../ledger/files.ts';
 import { arrayBufferOf, fromParquet, type IsWanted } from '../ledger/parquet.ts';
@@ -33,15 +34,25 @@ interface DaySum {
   hours: QualityCounts;
 }
 
-export async function readSum({ storage, workBucket }: Work, day: string): Promise<DaySum> {
-  const key = ledgerKeys.sum(day);
-  const stored = await storage.getBytes(workBucket, key);
-  if (stored === undefined) return { files: [], hours: {} };
-  const where = `s3://${workBucket}/${key}`;
-  const text = await unpack(stored.bytes).catch(() => {
-    throw notS3(`${stored.bytes.length} bytes that are not gzip`, where);
-  });
-  return parseStored<DaySum>(text.toString(), where);
+const noSum = (): DaySum => ({ files: [], hours: {} });
+
+/**
+ * @param isMadeAgain then an object that is no sum is as good as none
+ * @throws RetryableError `StorageUnavailable` if it is no sum: a day must not lose its counts silently
+ */
+export async function readSum(work: Work, day: string, isMadeAgain = false): Promise<DaySum> {
+  const { bytes, where } = await getFile(work, ledgerKeys.sum(day));
+  const sum = bytes === undefined ? noSum() : await sumIn(bytes);
+  if (sum === undefined && !isMadeAgain) throw notS3(`${bytes?.length} bytes that are no counts of a day`, where);
+  return sum ?? noSum();
+}
+
+/** Returns the sum that bytes are; `undefined` if they are none. */
+async function sumIn(bytes: Buffer): Promise<DaySum | undefined> {
+  const text = await unpack(bytes).catch(() => '');
+  const sum = jsonIn(text.toString()) as Partial<DaySum> | null | undefined;
+  const isSum = Array.isArray(sum?.files) && typeof sum.hours === 'object' && sum.hours !== null;
+  return isSum ? (sum as DaySum) : undefined;
 }
 
 export async function writeSum({ storage, workBucket }: Work, day: string, sum: DaySum): Promise<void> {
@@ -116,7 +127,8 @@ async function rowsOf(files: readonly StoredFile[], isWanted: IsWanted): Promise
     const rows: Pick<Row<T>, C>[] = [];
     for (const { bytes, where, table: own } of files) {
       if (own !== table || bytes === undefined) continue;
-      for await (const group of fromParquet(table, arrayBufferOf(bytes), where, only, { isWanted })) rows.push(...group);
+      for await (const group of fromParquet(table, arrayBufferOf(bytes), where, only, { isWanted }))
+        rows.push(...group);
     }
     return rows;
   };

@@ -26,6 +26,8 @@ interface Merge {
   nowMs: number;
   /** Whether there is time to merge some megabytes. */
   hasTime(): boolean;
+  /** Is told each day that could not be merged, such as one with an object that is not Parquet. The others are. */
+  skipped(day: string, error: unknown): void;
 }
 
 /** Merges what is there, if nobody has done so in this hour. */
@@ -43,13 +45,13 @@ export async function mergeLedger(work: Work, merge: Merge): Promise<void> {
   for (const [day, files] of days) {
     if (files.every(({ isMerged }) => isMerged)) continue;
     if (!merge.hasTime()) return;
-    await mergeDay(work, day, files, merge);
+    await mergeDay(work, day, files, merge).catch((error: unknown) => merge.skipped(day, error));
   }
 }
 
 async function mergeDay(work: Work, day: string, files: readonly LedgerFile[], merge: Merge): Promise<void> {
   const { measures, nowMs, hasTime } = merge;
-  const sum = await readSum(work, day);
+  const sum = await readSum(work, day, true);
   const merged = files.filter(({ isMerged }) => isMerged);
   /** The parts that are in merged files, and since when. */
   const within = new Map<string, number>();

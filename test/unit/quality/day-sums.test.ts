@@ -1,6 +1,8 @@
 /** The counts of the endpoint from the ledger: whatever a merge is killed between, each capture and verdict counts once. */
 import { randomBytes } from 'node:crypto';
+import { gzipSync } from 'node:zlib';
 import { ledgerKeys } from '../../../src/core/contract/work-keys.ts';
+import { describeError } from '../../../src/core/errors/describe-error.ts';
 import { appendRows, listFiles } from '../../../src/ledger/files.ts';
 import { precedenceOf, type Ranked } from '../../../src/ledger/precedence.ts';
 import { type LedgerRows, noRows, type Row } from '../../../src/ledger/tables.ts';
@@ -51,9 +53,17 @@ class Bucket extends MemoryStorage {
       quarantined,
     };
   }
+  /** Days that could not be merged, and why. */
+  readonly skipped: Record<string, string> = {};
+  settings(nowMs: number) {
+    const skipped = (day: string, error: unknown) => {
+      this.skipped[day] = describeError(error);
+    };
+    return { measures: [], nowMs, hasTime: () => true, skipped };
+  }
   merge(nowMs: number) {
     this.nowMs = nowMs;
-    return mergeLedger(this.work, { measures: [], nowMs, hasTime: () => true });
+    return mergeLedger(this.work, this.settings(nowMs));
   }
 }
 
@@ -229,7 +239,7 @@ test('what is a replay’s once is no traffic, and one merge an hour is made', a
   await append(bucket, linesFrom(0, 3));
   await append(bucket, [{ trace: 1, run: 'replay', more: { serving: false } }]);
   expect(await bucket.total()).toMatchObject({ captures: 2, values: { yes: 2 } });
-  const merge = { measures: [], nowMs: DAY_MS + 2 * HOUR_MS, hasTime: () => true };
+  const merge = bucket.settings(DAY_MS + 2 * HOUR_MS);
   await mergeHourly(bucket.work, merge);
   await append(bucket, linesFrom(20, 1));
   await mergeHourly(bucket.work, { ...merge, nowMs: merge.nowMs + HOUR_MS - 1 });
@@ -237,4 +247,62 @@ test('what is a replay’s once is no traffic, and one merge an hour is made', a
   await mergeHourly(bucket.work, { ...merge, nowMs: merge.nowMs + HOUR_MS });
   expect(bucket.under(/captures.*merged/)).toBe(2);
   expect(await countedDays(bucket.work)).toEqual({ first: DAY, last: DAY });
+});
+
+const FOREIGN: [string, (own: Buffer) => Buffer][] = [
+  ['an empty file', () => Buffer.alloc(0)],
+  ['a text', () => Buffer.from('PAR1, it says')],
+  ['the first half', (own) => own.subarray(0, own.length / 2)],
+  [
+    'a file whose pages are lost',
+    (own) => Buffer.concat([Buffer.from('PAR1'), Buffer.alloc(own.length - 600), own.subarray(-596)]),
+  ],
+  ['the counts of a day', () => gzipSync('{"files":[],"hours":{}}')],
+];
+const FILES = ['captures/.*part', 'verdicts/.*part', 'captures/.*merged', 'verdicts/.*merged'];
+
+test.each(FILES.flatMap((file) => FOREIGN.map(([what, of]) => [file, what, of] as const)))(
+  'a day is not merged while %s is %s, and is told; the others are',
+  async (file, _, of) => {
+    const bucket = new Bucket();
+    const [key, later] = [new RegExp(`ledger/${file}`), '2026-11-21'];
+    await append(bucket, linesFrom(0, 3));
+    if (file.endsWith('merged')) await bucket.merge(DAY_MS + 2 * HOUR_MS);
+    await append(bucket, [...linesFrom(20, 2), ...linesFrom(40, 5, { hour: `${later}T10` })]);
+    const found = [...bucket.objects.keys()].find((one) => key.test(one) && one.includes(DAY)) ?? '';
+    const whole = bucket.objects.get(found) as Buffer;
+    bucket.objects.set(found, of(whole));
+    await bucket.merge(DAY_MS + 50 * HOUR_MS);
+    expect(bucket.skipped).toEqual({ [DAY]: expect.stringContaining(found) });
+    expect(bucket.under(new RegExp(`dt=${later}/merged`))).toBe(2);
+    await expect(bucket.total()).rejects.toMatchObject({
+      name: 'StorageUnavailable',
+      message: expect.stringContaining(found),
+    });
+    bucket.objects.set(found, whole);
+    await bucket.merge(DAY_MS + 51 * HOUR_MS);
+    expect(await bucket.total()).toMatchObject({ captures: 10, values: { yes: 10 } });
+  },
+);
+
+const NO_SUMS: [string, Buffer][] = [
+  ['empty', Buffer.alloc(0)],
+  ['no gzip', Buffer.from('{"files":[],"hours":{}}')],
+  ['half of a gzip', gzipSync('{"files":[],"hours":{}}').subarray(0, 25)],
+  ...['', 'no JSON', 'null', '[]', '{}', '{"files":1,"hours":{}}', '{"files":[],"hours":null}'].map(
+    (text): [string, Buffer] => [`gzip of “${text}”`, gzipSync(text)],
+  ),
+];
+
+test.each(NO_SUMS)('a sum that is %s is an error for readers, and a merge makes it again', async (_, body) => {
+  const bucket = new Bucket();
+  await append(bucket, linesFrom(0, 3));
+  await bucket.merge(DAY_MS + 2 * HOUR_MS);
+  const [key, name] = [ledgerKeys.sum(DAY), 'StorageUnavailable'];
+  bucket.objects.set(key, body);
+  await expect(bucket.total()).rejects.toMatchObject({ name, message: expect.stringContaining(key) });
+  await append(bucket, linesFrom(20, 2));
+  await bucket.merge(DAY_MS + 4 * HOUR_MS);
+  expect(await bucket.total()).toMatchObject({ captures: 5, values: { yes: 5 } });
+  expect(bucket.skipped).toEqual({});
 });
