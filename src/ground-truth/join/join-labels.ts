@@ -74,7 +74,7 @@ async function findPredictions(group: LabelGroup, deps: StepDependencies): Promi
   const targets: Found['targets'] = new Map();
   for (const ofDay of Map.groupBy(files, ({ day }) => day).values()) {
     if (!hasTime(deps)) return undefined;
-    for await (const { id, ...row } of readIds(work, ofDay, group.has, FOUND)) {
+    for await (const { id = '', ...row } of readIds(work, ofDay, group.has, FOUND)) {
       if (!hasTime(deps)) return undefined;
       const { endpoint = '', time = 0, maskedBy: key } = row;
       const hour = hourAt(time / 1000);

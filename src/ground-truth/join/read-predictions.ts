@@ -3,22 +3,24 @@
 import type { Work } from '../../core/aws/storage.ts';
 import type { PredictionRow } from '../../core/contract/ground-truth.ts';
 import { type ListedFile, listFiles, readListed, touches } from '../../ledger/files.ts';
-import type { Row } from '../../ledger/tables.ts';
-import { predictionRow } from '../predictions/ledger-rows.ts';
+import type { Column, Row } from '../../ledger/tables.ts';
+import { PREDICTED, predictionRow } from '../predictions/ledger-rows.ts';
 
-type IdRow = Row<'ids/inferences'>;
+type Ids = 'ids/inferences';
 
-const JOINED = ['id', 'run', 'key', 'start', 'precedence', 'traceId', 'index', 'groups'] as const;
+const EVENT = ['run', 'key', 'start'] as const;
+const JOINED = [...EVENT, 'id', 'precedence', 'traceId', 'index', 'groups'] as const;
+type IdRow = Pick<Row<Ids>, (typeof JOINED)[number]>;
 
 /** Yields the rows with ids that are wanted. Several runs may have written rows of a prediction, and a merge doubles. */
-export async function* readIds(
+export async function* readIds<C extends Column<Ids>>(
   work: Work,
   files: Iterable<ListedFile>,
   isWanted: (id: string) => boolean,
-  only: readonly (keyof IdRow)[],
-): AsyncGenerator<IdRow & { id: string }> {
+  only: readonly (C | 'id')[],
+): AsyncGenerator<Pick<Row<Ids>, C | 'id'>> {
   for await (const rows of readListed(work, 'ids/inferences', files, only)) {
-    for (const { id, ...row } of rows) if (id !== undefined && isWanted(id)) yield { ...row, id };
+    for (const row of rows) if (row.id !== undefined && isWanted(row.id)) yield row;
   }
 }
 
@@ -42,7 +44,7 @@ export async function* readPredictions(
   }
   const days = files.filter(isTouched).map(({ day }) => day);
   const listed = await Array.fromAsync(listFiles(work, 'inferences', days[0], days.at(-1)));
-  for await (const rows of readListed(work, 'inferences', listed.filter(isTouched))) {
+  for await (const rows of readListed(work, 'inferences', listed.filter(isTouched), [...EVENT, ...PREDICTED])) {
     for (const row of rows) {
       const id = found.get(subjectOf(row));
       if (id === undefined || eventOf(id) !== eventOf(row)) continue;
@@ -53,6 +55,6 @@ export async function* readPredictions(
 }
 
 /** Returns the key that identifies a prediction which several runs have written, possibly with different settings. */
-const eventOf = ({ run, key, start }: Pick<IdRow, 'run' | 'key' | 'start'>): string => `${run}\n${key}\n${start}`;
+const eventOf = ({ run, key, start }: Pick<IdRow, (typeof EVENT)[number]>): string => `${run}\n${key}\n${start}`;
 
 const subjectOf = ({ traceId, index }: Pick<IdRow, 'traceId' | 'index'>): string => `${traceId}\n${index}`;

@@ -4,7 +4,7 @@
  */
 
 import type { Prediction, PredictionRow } from '../../core/contract/ground-truth.ts';
-import type { EventColumns, Row } from '../../ledger/tables.ts';
+import type { Column, EventColumns, Row } from '../../ledger/tables.ts';
 import { predictedName } from '../../quality/fold.ts';
 import { predictedNumber } from '../label-value.ts';
 
@@ -47,10 +47,17 @@ export function inferenceRow(
   return { ...known, ...written, exact: text?.[0], normalized: text?.[1] };
 }
 
+/** The columns that a prediction is made of. */
+export const PREDICTED = [
+  ...['traceId', 'index', 'endpoint', 'variant', 'time', 'maskedBy'],
+  ...['value', 'number', 'isBoolean', 'scores', 'classes', 'exact', 'normalized'],
+] as const satisfies readonly Column<'inferences'>[];
+type Predicted = Pick<Row<'inferences'>, (typeof PREDICTED)[number]>;
+
 /** Returns the prediction that both rows are of. */
 export function predictionRow(
   { id = '', groups }: Pick<Row<'ids/inferences'>, 'id' | 'groups'>,
-  row: Row<'inferences'>,
+  row: Predicted,
 ): PredictionRow {
   const { endpoint = '', variant = '', time = 0, traceId = '', index, maskedBy, ...said } = row;
   const { scores, classes, exact, normalized } = said;
@@ -60,7 +67,7 @@ export function predictionRow(
 }
 
 /** A number is written as a program writes it: `0.50` and `87%` are texts. */
-function writtenValue({ value, number, isBoolean }: Row<'inferences'>): Prediction['value'] {
+function writtenValue({ value, number, isBoolean }: Predicted): Prediction['value'] {
   if (isBoolean) return value === 'true';
   return value !== undefined && String(number) === value ? number : value;
 }
