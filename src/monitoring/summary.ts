@@ -20,8 +20,8 @@ import { emptySpend } from '../judge/spend.ts';
 import type { Scorer } from '../judge/types.ts';
 import type { ScorerOutcomes } from '../quality/outcomes.ts';
 import { cacheMissedText, isCacheMissed } from './cache-missed.ts';
-import { type FailedChunk, failedChunk, sumsOfChunk } from './chunk-sums.ts';
 import { addEstimates, emptyLogCounts, emptyVerdictCounts, verdictTotal } from './counts.ts';
+import { type FailedChunk, failedChunk } from './failed-chunk.ts';
 import { addChunkSpend, type ChunkState, unreportedAttempts } from './receipts.ts';
 
 /** `unfinished`: the next part of the summary continues. */
@@ -171,10 +171,9 @@ export class SummaryBuilder {
     const { evaluate } = state;
     // The last failed attempt counts without a success.
     const counted = logged === undefined ? undefined : (evaluate.done ?? evaluate.failed);
-    const sums = sumsOfChunk(chunk, logged, evaluates ? counted : 'off', verdicts.scorers);
     // If a chunk counts fewer lines than planned, the difference is lost.
-    lines.lost += sums.lines.lost;
-    addCounts<keyof typeof sums.verdicts>(verdicts, sums.verdicts);
+    lines.lost += Math.max(0, chunk.lines - (logged?.counts.lines ?? 0));
+    this.#addVerdicts((logged?.counts.traced ?? 0) * verdicts.scorers, evaluates ? counted : 'off');
     if (logged === undefined) {
       chunks.failed += 1;
       this.#fail(chunk, 'log', failed?.error);
@@ -189,6 +188,19 @@ export class SummaryBuilder {
       this.#fail({ ...chunk, lines: of, ranges: chunk.ranges.slice(range, range + 1) }, 'log', error);
     }
     if (evaluates) this.#addEvaluation(chunk, state, counted);
+  }
+
+  /** @param ofEach the verdicts that every traced line expects, beyond those that the receipt names */
+  #addVerdicts(ofEach: number, receipt: Pick<EvaluateReceipt, 'counts' | 'beyond'> | 'off' | undefined): void {
+    const { verdicts } = this.#summary;
+    if (receipt === 'off') {
+      addCounts(verdicts, { expected: ofEach, evaluationOff: ofEach });
+      return;
+    }
+    const { counts = emptyVerdictCounts(), beyond = 0 } = receipt ?? {};
+    const expected = ofEach + beyond;
+    const lost = Math.max(0, expected - verdictTotal(counts));
+    addCounts<keyof typeof verdicts>(verdicts, { ...counts, expected, failed: counts.failed + lost, lost });
   }
 
   #addEvaluation(chunk: ManifestLine, state: ChunkState, counted: EvaluateReceipt | undefined): void {

@@ -10,15 +10,15 @@ const asTree = (tree: object): CountTree => tree as CountTree;
 /** A variant or a value may be named `constructor`. One that is named like the prototype is left out. */
 const PROTOTYPE = '__proto__';
 
-/** Adds every number of `more` to `total`, `times` times. Either may be parsed JSON. */
-export function addTree(total: object, more: object, times = 1): void {
+/** Adds every number of `more` to `total`. Either may be parsed JSON. */
+export function addTree(total: object, more: object): void {
   const [sums, terms] = [asTree(total), asTree(more)];
   for (const name of Object.keys(terms)) {
     if (name === PROTOTYPE) continue;
     // No other member of every object is a number.
     const [term, sum] = [terms[name], sums[name]];
-    if (typeof term === 'number') sums[name] = (typeof sum === 'number' ? sum : 0) + times * term;
-    else if (term) addTree(branch(sums, name), term, times);
+    if (typeof term === 'number') sums[name] = (typeof sum === 'number' ? sum : 0) + term;
+    else if (term) addTree(branch(sums, name), term);
   }
 }
 
