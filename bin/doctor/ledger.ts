@@ -153,7 +153,12 @@ async function inForceOf<T extends 'captures' | 'verdicts'>(
 ): Promise<Map<string, Row<T>>> {
   const found = new Map<string, Row<T>>();
   const files = await Array.fromAsync(listFiles(work, table, day, day));
-  for await (const rows of readListed<T, keyof Row<T>>(work, table, files, ['precedence', 'attempt', 'traceId', ...columns])) {
+  for await (const rows of readListed<T, keyof Row<T>>(work, table, files, [
+    'precedence',
+    'attempt',
+    'traceId',
+    ...columns,
+  ])) {
     for (const row of rows) {
       const subject = subjectIn(row);
       if (isAbove(row, found.get(subject))) found.set(subject, row);

@@ -28,7 +28,12 @@ test('the files of a run are what it did, also after other runs and a merge', as
   // A person deletes a trace.
   rig.store.assessments.delete(TRACE);
   await rig.evaluate(rig.request('two', { reevaluate: true }, 0, WITH_FAULTS));
-  await mergeLedger(work(), { measures: [], nowMs: Date.now() + 2 * 3_600_000, hasTime: () => true, skipped: () => expect('a day').toBe('merged') });
+  await mergeLedger(work(), {
+    measures: [],
+    nowMs: Date.now() + 2 * 3_600_000,
+    hasTime: () => true,
+    skipped: () => expect('a day').toBe('merged'),
+  });
   expect(await filesOfRun(work(), { run: 'one' })).toEqual(ofOne);
   const [ofTwo] = (await filesOfRun(work(), { run: 'two' })).values();
   expect(ofTwo?.outcomes).toEqual({ alreadyThere: 7, missing: 1, duplicate: 1, quarantined: 1 });

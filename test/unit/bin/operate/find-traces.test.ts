@@ -41,7 +41,13 @@ let rig: ChunkRig;
 const work = () => ({ storage: rig.storage.storage, workBucket: 'work' });
 type Wanted = Partial<Parameters<typeof findTraces>[1]>;
 const find = async (wanted: Wanted, window = WINDOW) => (await findTraces(work(), { ...window, ...wanted })).traces;
-const merge = (): Promise<void> => mergeLedger(work(), { measures: [], nowMs: NOW_MS, hasTime: () => true, skipped: () => expect('a day').toBe('merged') });
+const merge = (): Promise<void> =>
+  mergeLedger(work(), {
+    measures: [],
+    nowMs: NOW_MS,
+    hasTime: () => true,
+    skipped: () => expect('a day').toBe('merged'),
+  });
 
 beforeEach(async () => {
   rig = new ChunkRig();

@@ -38,7 +38,12 @@ const work = () => ({ storage: rig.storage.storage, workBucket: 'work' });
 const run = (name: string, continues?: string[]) =>
   rig.evaluate(rig.request(name, continues ? { continues } : {}, 0, LINES), { environment });
 const merge = (hours = 0): Promise<void> =>
-  mergeLedger(work(), { measures: [], nowMs: clockMs + hours * 3_600_000, hasTime: () => true, skipped: () => expect('a day').toBe('merged') });
+  mergeLedger(work(), {
+    measures: [],
+    nowMs: clockMs + hours * 3_600_000,
+    hasTime: () => true,
+    skipped: () => expect('a day').toBe('merged'),
+  });
 async function forget(person: Person): Promise<void> {
   await forgetIds(work(), await tracesToForget(work(), person), clockMs);
 }
