@@ -23,7 +23,7 @@ const [pack, unpack] = [promisify(gzip), promisify(gunzip)];
 
 /** Of files whose rows are in memory at a time: some 15 times as much. */
 const MOST_BYTES = 3 * 1024 * 1024;
-/** By default, V8 collects the rows of a slice when those of three more are in memory. */
+/** Of a day of more bytes. By default, V8 collects the rows of a slice when those of three more are in memory. */
 const LESS_GARBAGE = '--heap-growing-percent=60';
 /** Files that are read at the same time. */
 const AT_ONCE = 16;
@@ -83,11 +83,13 @@ export async function countsOfDay(
   for (const [hour, variants] of Object.entries(sum.hours)) {
     if (isAsked(hour) && !stale.includes(hour)) counts[hour] = variants;
   }
+  let bytes = 0;
   for (const { hours, touching } of portions(stale.filter(isAsked), read)) {
     const get = async ({ key, table }: LedgerFile) => ({ ...(await getFile(work, key)), table });
     const stored = await Array.fromAsync(inOrder(AT_ONCE, touching, get));
     const slices = Math.ceil(bytesOf(touching) / MOST_BYTES);
-    if (slices > 1) setFlagsFromString(LESS_GARBAGE);
+    bytes += bytesOf(touching);
+    if (bytes > MOST_BYTES) setFlagsFromString(LESS_GARBAGE);
     for (let slice = 0; slice < slices; slice += 1) {
       const isWanted: IsWanted = (row) => hours.includes(row.hour ?? '') && numberOf(row) % slices === slice;
       addHours(counts, foldRows(await rowsOf(stored, isWanted), { measures }));
