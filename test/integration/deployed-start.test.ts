@@ -95,7 +95,7 @@ describe('npm start', () => {
     expect(sources.filter((source) => source?.startsWith('bedrock:'))).toEqual([]);
     const dry = command('../bin/inference-monitor.ts', ['process', 'weather-llm/', '--dry-run'], variables);
     await dry.code;
-    expect(dry.output()).toMatch(/ calls of stand-in for bedrock:\/\S+\n.*dollars for the judge: about 0\.0000\n/);
+    expect(dry.output()).toMatch(/ calls of stand-in for bedrock:\/\S+\n.*judge: about \$0\.00\n/);
     expect(dry.output()).toContain('claude-sonnet-5-5 costs nothing');
   });
 
