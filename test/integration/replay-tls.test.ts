@@ -67,7 +67,7 @@ test('names the other protocol behind the port', async () => {
   const secure = await runCli(['replay', captures(), '--url', target('127.0.0.1').replace('https', 'http'), ...args]);
   expect(secure).toMatchObject({
     code: 1,
-    stdout: expect.stringMatching(/× ServerDisc.*a server that speaks https does/),
+    stdout: expect.stringMatching(/ServerDisconnectedError .*a server that speaks https does/),
   });
 });
 
