@@ -22,11 +22,11 @@ import type { Measure } from './objectives.ts';
 const [pack, unpack] = [promisify(gzip), promisify(gunzip)];
 
 /** Of files whose rows are in memory at a time: some 15 times as much. */
-const MOST_BYTES = 3 * 1024 * 1024;
+const MOST_BYTES = 2 * 1024 * 1024;
 /** Of a day of more bytes. By default, V8 collects the rows of a slice when those of three more are in memory. */
-const LESS_GARBAGE = '--heap-growing-percent=60';
+const LESS_GARBAGE = '--heap-growing-percent=30';
 /** Files that are read at the same time. */
-const AT_ONCE = 16;
+const AT_ONCE = 8;
 
 interface DaySum {
   /** The keys of merged files, and of the parts that those have the rows of. */
