@@ -69,7 +69,7 @@ export const TABLES = {
     /** Of a reply that was captured in full: `words` or `values`. */
     replyForm: 'text',
     isEmpty: 'flag',
-    /** By which the call is known, keyed. */
+    /** By which the same call is known in another source: 48 bits of hashes of its id, and of its texts, without a key. */
     digests: 'texts',
     /** Kinds, and how many of each. */
     masked: 'texts',
