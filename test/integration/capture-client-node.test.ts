@@ -153,7 +153,7 @@ test('what was refused for one endpoint is written once it is allowed', async ()
   expect(await captures.flush()).toMatchObject({ waiting: 0, written: 3, dropped: 0 });
 });
 
-const FIRST_MS = 400;
+const FIRST_MS = 800;
 const ROLE = `data: ${JSON.stringify({ choices: [{ index: 0, delta: { role: 'assistant', content: '' } }] })}\n\n`;
 const FRAMES = {
   'content-type': 'application/vnd.amazon.eventstream',
@@ -197,8 +197,7 @@ test('the first tokens of 100 streams, captured and replayed, have medians that 
     const { captured_time_to_first_token: captured, time_to_first_token: replayed } = figures;
     expect([ran.code, captured.count, replayed.count]).toEqual([0, 100, 100]);
     expect(captured.p50).toBeGreaterThanOrEqual(FIRST_MS);
-    // The first bytes, which are no tokens, come at once. On a busy machine, each client takes milliseconds of its own.
-    expect(Math.abs(captured.p50 / replayed.p50 - 1)).toBeLessThanOrEqual(0.15);
+    expect(Math.abs(captured.p50 / replayed.p50 - 1)).toBeLessThanOrEqual(0.05);
   } finally {
     await late.close();
   }
