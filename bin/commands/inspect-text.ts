@@ -68,15 +68,19 @@ const scorersTable = ({ scorers }: InspectReport): Part =>
     }),
   );
 
-/** Longer texts and lists are shortened in the view of a line; `--json` has them in full. */
+/** Longer texts, lists and objects are shortened in the view of a line; `--json` has them in full. */
 const MAX_CHARS = 2_000;
 const MAX_ITEMS = 50;
 
 function shortened(_: string, value: unknown): unknown {
   if (typeof value === 'string' && value.length > MAX_CHARS)
     return `${value.slice(0, MAX_CHARS)}… (${whole(value.length - MAX_CHARS)} characters more)`;
-  if (!Array.isArray(value) || value.length <= MAX_ITEMS) return value;
-  return [...value.slice(0, MAX_ITEMS), `… (${whole(value.length - MAX_ITEMS)} more)`];
+  if (value === null || typeof value !== 'object') return value;
+  const entries = Object.entries(value);
+  if (entries.length <= MAX_ITEMS) return value;
+  const more = `… (${whole(entries.length - MAX_ITEMS)} more)`;
+  if (Array.isArray(value)) return [...value.slice(0, MAX_ITEMS), more];
+  return Object.fromEntries([...entries.slice(0, MAX_ITEMS), ['…', more]]);
 }
 
 /** Returns the trace in YAML, and the scorers that can judge it. */

@@ -168,6 +168,18 @@ test('shows a line as its trace', async () => {
   await expect(inspectLine(EXAMPLES, 1, settings)).rejects.toThrow('--line needs one file');
 });
 
+test('shortens texts, lists and objects in the view of a line, and says by how much', async () => {
+  const record = JSON.parse(chat);
+  const [list, texts] = [Array.from({ length: 60 }, (_, at) => `item-${at}.`), { long: 'x'.repeat(2_010) }];
+  const object = Object.fromEntries(list.map((name) => [`key-${name}`, 1]));
+  record.captureData.endpointInput.data = JSON.stringify({ inputs: 'Hello there', list, object, texts });
+  const shown = pageText(linePage(await inspectLine(fileOf('long.jsonl', JSON.stringify(record)), 1, settings)));
+  const each = ['… (10 more)', '… (10 more)', '… (10 characters more)'];
+  // The trace and its span have the request.
+  expect(shown.match(/… \(.*? more\)/g)).toEqual([...each, ...each]);
+  expect(['item-49.', 'item-50.'].map((item) => shown.includes(item))).toEqual([true, false]);
+});
+
 test('takes path:line apart, unless a file has that name', () => {
   expect(parseLocation('a/b.jsonl:17')).toEqual({ path: 'a/b.jsonl', line: 17 });
   expect(parseLocation('a/b.jsonl')).toEqual({ path: 'a/b.jsonl' });
