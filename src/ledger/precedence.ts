@@ -1,7 +1,7 @@
 /** Which of several rows about the same subject counts. Nothing of it depends on a clock, or on the order of files. */
 
 import { hash } from 'node:crypto';
-import type { Row } from './tables.ts';
+import type { LineTable, Row } from './tables.ts';
 
 /** What became of a line, or the state of a verdict. */
 const RANKS = {
@@ -42,6 +42,10 @@ type Subject = Pick<Row<'captures'>, 'traceId' | 'bucket' | 'key' | 'version' | 
 export const subjectOf = ({ traceId, bucket = '', key = '', version = '', start = 0 }: Subject): string =>
   traceId ?? JSON.stringify([bucket, key, version, start]);
 
+/** Whether MLflow has the trace of a line. */
+export const isTraced = ({ outcome }: Pick<Row<'captures'>, 'outcome'>): boolean =>
+  outcome === 'traced' || outcome === 'alreadyThere';
+
 /** Of one event, the row of the last attempt is above the others. */
 export function isAbove(a: Pick<Row<'captures'>, 'precedence' | 'attempt'>, b: typeof a | undefined): boolean {
   if (b === undefined || a.precedence === b.precedence) return (a.attempt ?? 0) >= (b?.attempt ?? 0);
@@ -56,4 +60,15 @@ export function inForce<R extends Row<'captures' | 'verdicts' | 'inferences' | '
   const found = new Map<K, R>();
   for (const row of rows) if (isAbove(row, found.get(subjectIn(row)))) found.set(subjectIn(row), row);
   return found;
+}
+
+/** A row as one that may have any of the columns that name its event. */
+type EventRow = Row<LineTable> &
+  Pick<Row<'captures'>, 'bucket' | 'version' | 'outcome'> & { scorer?: string | undefined; index?: number | undefined };
+
+/** Keeps a row unless a later attempt has a row of its event: of the same run, line, scorer and position. */
+export function addEvent<R extends EventRow>(events: Map<string, R>, row: R): void {
+  const { run, bucket, key, version, start, scorer, index, outcome, attempt = 0 } = row;
+  const event = JSON.stringify([run, bucket, key, version, start, scorer, index, outcome === 'retried']);
+  if (attempt >= (events.get(event)?.attempt ?? 0)) events.set(event, row);
 }

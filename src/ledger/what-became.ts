@@ -6,7 +6,7 @@ import type { Work } from '../core/aws/storage.ts';
 import type { LogCounts } from '../core/contract/receipts.ts';
 import { countBy } from '../core/values/counts.ts';
 import { type ListedFile, listFiles, readListed } from './files.ts';
-import { inForce } from './precedence.ts';
+import { addEvent, inForce } from './precedence.ts';
 import type { Row, Table } from './tables.ts';
 
 /** What may become of a line, as its row has it: its terms of the first equation, and what a person reads. */
@@ -28,6 +28,7 @@ export type Outcome = keyof typeof OUTCOMES;
 const FILE = ['attempt', 'run', 'bucket', 'key', 'start', 'outcome', 'reason'] as const;
 export const LINE = [
   ...FILE,
+  'version',
   'precedence',
   'traceId',
   'line',
@@ -181,9 +182,7 @@ async function chosen<T extends 'captures' | 'verdicts'>(
 export function foldLine(all: readonly Row<'captures'>[], verdicts: readonly Row<'verdicts'>[]): LineFate {
   // What a run says of a place is what its last attempt says.
   const events = new Map<string, Row<'captures'>>();
-  for (const row of all.toSorted((a, b) => (a.attempt ?? 0) - (b.attempt ?? 0))) {
-    events.set(`${row.run} ${row.key} ${row.start}`, row);
-  }
+  for (const row of all) addEvent(events, row);
   const captures = [...events.values()];
   const [counts = {}] = inForce(captures, () => '').values();
   const writer = counts.outcome === 'alreadyThere' ? captures.find(({ outcome }) => outcome === 'traced') : undefined;

@@ -1,7 +1,7 @@
 /** Folds rows of the ledger to counts by hour and variant: those of a run, or those of the endpoint as all runs together know it. */
 
 import type { QualityCell, QualityCounts } from '../core/contract/quality.ts';
-import { inForce, isAbove, subjectOf } from '../ledger/precedence.ts';
+import { inForce, isAbove, isTraced, subjectOf } from '../ledger/precedence.ts';
 import type { Column, Row, Table } from '../ledger/tables.ts';
 import { bound, isCountable, nameOf, numberCounts, OTHER } from './cell.ts';
 import { addCount, addTree, branch } from './count-tree.ts';
@@ -44,7 +44,6 @@ export interface Line {
 /** SageMaker's endpoints have at most 10 variants. More names were made up, and would make more counts than captures. */
 const MAX_VARIANTS = 20;
 const NO_CAPTURES: readonly (string | undefined)[] = ['duplicate', 'missing', 'outsideWindow', 'retried'];
-const TRACED: readonly (string | undefined)[] = ['traced', 'alreadyThere'];
 const IN_QUARANTINE: readonly (string | undefined)[] = ['quarantined', 'refused'];
 
 /** @returns the counts. A row of a replay, and what is excluded, is in none. */
@@ -58,7 +57,7 @@ export function foldRows(rows: FoldedRows, { measures, ofRun = false }: FoldOpti
     const cell = cells.of(row);
     const isCounted = !ofRun || row.outcome !== 'alreadyThere';
     if (isCounted) addOutcome(cell, row);
-    if (!TRACED.includes(row.outcome) || row.failedCall !== undefined) continue;
+    if (!isTraced(row) || row.failedCall !== undefined) continue;
     const verdicts = inForce(verdictsOf.get(row.traceId) ?? [], ({ scorer }) => scorer);
     if (isCounted) {
       const predictions = predictionsOf.get(row.traceId) ?? [];

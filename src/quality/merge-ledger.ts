@@ -9,6 +9,7 @@ import { ledgerKeys } from '../core/contract/work-keys.ts';
 import { inOrder } from '../core/process/concurrency.ts';
 import { isFirst, type LedgerFile, listFiles, partsOf, readFiles, removeFiles, writeFile } from '../ledger/files.ts';
 import { forgetAgain } from '../ledger/forget.ts';
+import { addEvent } from '../ledger/precedence.ts';
 import { LINE_TABLES, type LineTable, type Row, type Table } from '../ledger/tables.ts';
 import { countsOfDay, readSum, writeSum } from './day-sums.ts';
 import { COUNTED } from './fold.ts';
@@ -108,25 +109,7 @@ async function mergeFiles<T extends LineTable>(
   const events = new Map<string, Row<T>>();
   const keys = parts.map(({ key }) => key);
   for await (const rows of readFiles(work, table, keys)) {
-    for (const row of rows) {
-      const event = eventOf(row);
-      if ((row.attempt ?? 0) >= (events.get(event)?.attempt ?? 0)) events.set(event, row);
-    }
+    for (const row of rows) addEvent(events, row);
   }
   return writeFile(work, table, day, [...events.values()], keys);
 }
-
-/** Returns what tells a row apart from those of other runs, lines, scorers and predictions. */
-const eventOf = (
-  row: Row<LineTable> & Pick<Row<'captures'>, 'bucket' | 'version' | 'outcome'> & { scorer?: string; index?: number },
-): string =>
-  JSON.stringify([
-    row.run,
-    row.bucket,
-    row.key,
-    row.version,
-    row.start,
-    row.scorer,
-    row.index,
-    row.outcome === 'retried',
-  ]);

@@ -9,6 +9,7 @@ import { ownFault } from '../../core/process/own-fault.ts';
 import { timeOf, withinTime } from '../../core/process/within-time.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { appendRows } from '../../ledger/files.ts';
+import { isTraced } from '../../ledger/precedence.ts';
 import { type EventColumns, eventIn, type Row } from '../../ledger/tables.ts';
 import { type MaskSettings, maskedPrediction } from '../masked.ts';
 import { idRow, inferenceRow } from './ledger-rows.ts';
@@ -83,7 +84,7 @@ export class ChunkPredictions {
 
   /** Yields each prediction with the run's work on its trace. Leaves out predictions of lines without a trace. */
   *#all(captures: readonly Row<'captures'>[]): Generator<Kept & { event: EventColumns }> {
-    const traced = captures.filter(({ outcome }) => outcome === 'traced' || outcome === 'alreadyThere');
+    const traced = captures.filter(isTraced);
     const events = new Map(traced.map((row) => [row.traceId, eventIn(row)]));
     this.#close();
     for (const member of this.#members) {

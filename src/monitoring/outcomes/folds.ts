@@ -13,6 +13,7 @@ import { workKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { addCounts, countBy, noCounts } from '../../core/values/counts.ts';
 import { sum } from '../../core/values/sum.ts';
+import { isTraced } from '../../ledger/precedence.ts';
 import { OUTCOMES } from '../../ledger/what-became.ts';
 import { addCell, OTHER } from '../../quality/cell.ts';
 import { branch } from '../../quality/count-tree.ts';
@@ -103,8 +104,7 @@ export function qualityOf(lines: Lines, rows: FoldedRows, observe?: Observe): Pi
 const isGiven = ({ term }: ScorerOutcome): boolean => term === 'newVerdicts' || term === 'alreadyThere';
 
 /** Whether a trace has a verdict, new or older. */
-const isEvaluated = ({ outcome, scorers = [] }: LineOutcome): boolean =>
-  (outcome === 'traced' || outcome === 'alreadyThere') && scorers.some(isGiven);
+const isEvaluated = ({ outcome, scorers = [] }: LineOutcome): boolean => isTraced({ outcome }) && scorers.some(isGiven);
 
 /**
  * Writes the lines in quarantine.
