@@ -1,5 +1,5 @@
 /** The simulated endpoints of `bench -- status`, and what `status` may and must say of them. */
-import { DAY_MS } from '../../src/health/falls.ts';
+import { DAY_MS } from '../../src/captures/files/capture-path.ts';
 import { CHANGE_MS, type Endpoint } from './weeks.ts';
 
 const HOUR_MS = 3_600_000;

@@ -1,5 +1,5 @@
 /** Simulates the weeks of a cell, and asks for the state as `status` does. Prints a `Looked` as the last line. */
-import { DAY_MS } from '../../src/health/falls.ts';
+import { DAY_MS } from '../../src/captures/files/capture-path.ts';
 import { type Health, healthOf } from '../../src/health/findings.ts';
 import { hourMs } from '../../src/quality/counts-store.ts';
 import { CELLS, type Cell } from './cells.ts';

@@ -1,8 +1,8 @@
 /** Simulated endpoints whose truth is known, as the counts that runs would have made of them. */
 
+import { DAY_MS } from '../../src/captures/files/capture-path.ts';
 import type { QualityCell } from '../../src/core/contract/quality.ts';
 import { Random } from '../../src/core/values/random.ts';
-import { DAY_MS } from '../../src/health/falls.ts';
 import { type History, historyOf } from '../../src/health/history.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { canFail, goodValue } from '../../src/judge/scorers/values.ts';

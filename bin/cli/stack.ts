@@ -45,7 +45,9 @@ export async function openStack({ stack }: Pick<StackFlags, 'stack'>, clients = 
   const { prefix, endpoint } = outputs;
   // A variable of the environment may have been set only for this command.
   const flag = prefix === own && prefix === (process.env.STACK_PREFIX || own) ? undefined : prefix;
-  return { prefix, outputs, clients, storage: new Storage(clients.s3), flag, about: { endpoint, stack: prefix } };
+  const storage = new Storage(clients.s3);
+  const work = { storage, workBucket: outputs.workBucket };
+  return { prefix, outputs, clients, storage, work, flag, about: { endpoint, stack: prefix } };
 }
 
 /**

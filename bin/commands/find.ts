@@ -38,8 +38,7 @@ export default command('find', OPTIONS, async (flags) => {
   const nowMs = Date.now();
   const initial = id === undefined ? OF_OTHERS : OF_IDS;
   const { fromMs = 0, toMs = nowMs } = windowOfFlags({ from: from ?? initial, to }, nowMs);
-  await withStack(flags, async ({ storage, outputs, flag, about }) => {
-    const work = { storage, workBucket: outputs.workBucket };
+  await withStack(flags, async ({ work, flag, about }) => {
     const found = await findTraces(work, { id, user, session, verdicts, fromMs, toMs, limit });
     print<FindOutput>(found, flags.json, [...found.traces.map((one) => tracePage(one, flag)), end(found, flag)], about);
   });

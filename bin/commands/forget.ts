@@ -34,8 +34,7 @@ export default command('forget', OPTIONS, async (flags) => {
     const expected = '--trace, --user or --session';
     throw new PermanentError('InvalidCommandLine', 'Nothing says whom to forget', { got: 'nobody', expected });
   }
-  await withStack(flags, async ({ storage, outputs, about }) => {
-    const work = { storage, workBucket: outputs.workBucket };
+  await withStack(flags, async ({ work, about }) => {
     const hours = await tracesToForget(work, { traces, user, session });
     const found = await tracesOf(work, hours);
     for (const { time: at, traceId, variant } of found) notice(`${time(at)} ${traceId} ${variant}`);

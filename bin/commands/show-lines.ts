@@ -1,5 +1,5 @@
 /** The part of `show` about lines: the outcomes in each capture file, or the history of one line. */
-import { capturePathOf } from '../../src/captures/files/capture-path.ts';
+import { capturePathOf, DAY_MS } from '../../src/captures/files/capture-path.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { many, whole } from '../../src/core/text/figure-text.ts';
 import { block, exact, facts, type Page, table } from '../../src/core/text/page.ts';
@@ -40,10 +40,6 @@ export interface RunFiles {
   files: FileReport[];
 }
 
-const DAY_MS = 86_400_000;
-
-const workOf = ({ storage, outputs: { workBucket } }: DeployedStack) => ({ storage, workBucket });
-
 /**
  * Returns the query for the rows of a run.
  *
@@ -57,7 +53,7 @@ const rowsOf = ({ name: run, startDate }: FoundRun, newestMs?: number): RowQuery
 
 /** Prints the outcomes of the lines of each capture file of a run. @throws PermanentError `RunUnknown` */
 export async function showFiles(stack: DeployedStack, found: FoundRun, json: boolean | undefined): Promise<void> {
-  const work = workOf(stack);
+  const { work } = stack;
   // Throws if the run has no plan.
   await optionsOfRun(work, { run: found.name, what: 'failed' });
   const planned = new Map<string, { key: string; lines: number }>();
@@ -109,7 +105,7 @@ export async function showStory(stack: DeployedStack, name: LineName, json: bool
   const newestMs = 'key' in name ? capturePathOf(name.key).hourMs : undefined;
   const query = found === undefined ? {} : rowsOf(found, newestMs);
   const first = found === undefined ? dayOf(hourOf(Date.now() - DAYS_SEARCHED * DAY_MS)) : undefined;
-  const story = await storyOfLine(workOf(stack), name, query, first);
+  const story = await storyOfLine(stack.work, name, query, first);
   if (story === undefined) {
     const got = 'key' in name ? `${name.key}:${name.line}` : name.traceId;
     const expected = found

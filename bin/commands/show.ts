@@ -67,17 +67,16 @@ async function writeLines(
   { name: run, status }: FoundRun,
   { out = '', reason: only, raw, json }: ShowFlags,
 ): Promise<void> {
-  const { outputs, storage } = stack;
   const options = raw ? {} : decodeOptions(await stackSettings(stack));
   const found: Quarantined = { run, lines: 0, out, withoutBytes: [] };
   const reasons = new Set<string>();
   await withNewFile(out, async (write) => {
-    for await (const { entry } of quarantinedEntries({ storage, workBucket: outputs.workBucket }, run)) {
+    for await (const { entry } of quarantinedEntries(stack.work, run)) {
       const { key, line, reason } = entry;
       reasons.add(reason.name);
       if (only !== undefined && reason.name !== only) continue;
       found.lines += 1;
-      const captured = await bytesOf(storage, entry);
+      const captured = await bytesOf(stack.storage, entry);
       const bytes = captured && maskedLine(captured, options);
       if (bytes === undefined) found.withoutBytes.push({ key, line });
       else await write(bytes);

@@ -25,13 +25,11 @@ const OPTIONS = options(
 export default command('sql', OPTIONS, async (flags) => {
   refuseUseless(flags, { from: ['local'], maxGb: ['local'] });
   const { statement, local, from = DEFAULT_FROM, maxGb = DEFAULT_GB, csv, json } = flags;
-  await withStack(flags, async ({ storage, outputs, clients, about }) => {
+  await withStack(flags, async ({ work, outputs, clients, about }) => {
     const since = new Date(instantMs(from, Date.now())).toISOString().slice(0, '2026-11-20'.length);
     const found = await unlessInterrupted(
       ({ signal }) =>
-        local
-          ? askLocally({ storage, workBucket: outputs.workBucket }, statement, since, maxGb)
-          : askAthena(clients.lambda, outputs, statement, signal),
+        local ? askLocally(work, statement, since, maxGb) : askAthena(clients.lambda, outputs, statement, signal),
       () => ['The query was stopped.'],
     );
     if (found === undefined) return;

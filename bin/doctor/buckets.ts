@@ -10,6 +10,7 @@ import {
   type S3Client,
   type S3ServiceException,
 } from '@aws-sdk/client-s3';
+import { DAY_MS } from '../../src/captures/files/capture-path.ts';
 import { insteadOf } from '../../src/captures/files/other-files.ts';
 import { hourlyCalls } from '../../src/core/aws/cloudwatch.ts';
 import { httpStatusOf } from '../../src/core/aws/storage-errors.ts';
@@ -92,8 +93,6 @@ export async function checkArtifacts(context: CheckContext, location: string): P
 }
 
 // -------------------------------------------------------------------------------------------------------- arrivals
-
-const DAY_MS = 86_400_000;
 
 /** An endpoint has at most this many variants. */
 const MAX_VARIANTS = 10;

@@ -1,11 +1,13 @@
 /** Compares each trace and verdict that the ledger records as written with the traces and verdicts in MLflow. */
+
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
+import { DAY_MS } from '../../src/captures/files/capture-path.ts';
 import { RUN_TAG } from '../../src/captures/trace/ids.ts';
 import { Storage, type Work } from '../../src/core/aws/storage.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { many } from '../../src/core/text/figure-text.ts';
 import { dayOf, listFiles, readListed } from '../../src/ledger/files.ts';
-import { isAbove } from '../../src/ledger/precedence.ts';
+import { isAbove, isTraced } from '../../src/ledger/precedence.ts';
 import type { Row } from '../../src/ledger/tables.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
@@ -20,7 +22,6 @@ import { notice } from '../cli/output.ts';
 import { type CheckContext, checked, type Finding, type Found, ok, unknown, warning } from './finding.ts';
 import DIFFERENCES from './ledger-differences.json' with { type: 'json' };
 
-const DAY_MS = 86_400_000;
 /** A day of a million traces takes some 20 minutes, at a hundred traces a request. */
 const LIMIT_MS = DAY_MS;
 const ACTION = 'lambda:GetFunctionConfiguration, and s3:ListBucket and s3:GetObject on the work bucket';
@@ -74,8 +75,6 @@ class Differences {
   }
 }
 
-const TRACED: readonly (string | undefined)[] = ['traced', 'alreadyThere'];
-
 /** Keeps the day's rows that count and one page of MLflow's traces in memory. */
 async function compareDay(
   work: Work,
@@ -85,7 +84,7 @@ async function compareDay(
 ): Promise<void> {
   const { compared } = differences;
   const traces = await inForceOf(work, 'captures', day, ['outcome', 'experimentId'], ({ traceId = '' }) => traceId);
-  for (const [id, { outcome }] of traces) if (!TRACED.includes(outcome)) traces.delete(id);
+  for (const [id, row] of traces) if (!isTraced(row)) traces.delete(id);
   const subjectOf = ({ traceId, scorer }: Row<'verdicts'>): string => `${traceId} ${scorer}`;
   const verdicts = await inForceOf(work, 'verdicts', day, ['scorer', 'state', 'value'], subjectOf);
   const seen = new Set<string>();

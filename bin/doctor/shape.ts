@@ -1,6 +1,7 @@
 /** Describes the captures in the endpoint's newest files, read with the stack's own reader. */
 
 import { backfillObjects, type CaptureScope } from '../../src/captures/files/capture-objects.ts';
+import { DAY_MS } from '../../src/captures/files/capture-path.ts';
 import { readLines } from '../../src/captures/lines/read-lines.ts';
 import { type ObjectFacts, Storage } from '../../src/core/aws/storage.ts';
 import { captureScope } from '../../src/judge/capture-scope.ts';
@@ -10,7 +11,6 @@ import type { CommandSettings } from '../cli/settings.ts';
 import { shapeTally } from '../offline/shape.ts';
 import { type CheckContext, type Found, ok, warning } from './finding.ts';
 
-const DAY_MS = 24 * 3_600_000;
 /** Days to search for files, increased until there are enough captures. */
 const DAYS = [1, 7, 90];
 

@@ -1,13 +1,12 @@
 /** Falls of a scorer against the same hours of the weeks before, over four spans, and how large a fall could have gone unseen. */
 
-import { HOUR_MS } from '../captures/files/capture-path.ts';
+import { DAY_MS, HOUR_MS } from '../captures/files/capture-path.ts';
 import { chanceOfRise, smallestRiseFound } from '../core/statistics/changed-share.ts';
 import type { SampledShare } from '../core/statistics/share.ts';
 import { sum } from '../core/values/sum.ts';
 import type { TimeWindow } from '../quality/counts-store.ts';
 import { added, capturesIn, isWeekend, judgedIn, type Series, type Strata, shareOf, within } from './series.ts';
 
-export const DAY_MS = 24 * HOUR_MS;
 /** A short span shows a crash within hours, a long one a decline. */
 export const SPANS_MS = [6 * HOUR_MS, DAY_MS, 3 * DAY_MS, 14 * DAY_MS] as const;
 /** A span is compared with the weeks before it. */

@@ -3,20 +3,11 @@
  * healthy state excludes.
  */
 
-import { HOUR_MS } from '../captures/files/capture-path.ts';
+import { DAY_MS, HOUR_MS } from '../captures/files/capture-path.ts';
 import { changePoint } from '../core/statistics/changed-share.ts';
 import { type Estimate, type SampledShare, shareBounds } from '../core/statistics/share.ts';
 import type { TimeWindow } from '../quality/counts-store.ts';
-import {
-  BASELINE_MS,
-  type Comparison,
-  chanceOf,
-  compare,
-  compareSpan,
-  DAY_MS,
-  SPANS_MS,
-  smallestFound,
-} from './falls.ts';
+import { BASELINE_MS, type Comparison, chanceOf, compare, compareSpan, SPANS_MS, smallestFound } from './falls.ts';
 import type { History } from './history.ts';
 import { added, capturesIn, judgedIn, type Series, type Strata, within } from './series.ts';
 

@@ -1,5 +1,6 @@
 /** Rules about arriving captures, losses and costs. */
 
+import { DAY_MS } from '../captures/files/capture-path.ts';
 import type { QualityCell } from '../core/contract/quality.ts';
 import { many, time } from '../core/text/figure-text.ts';
 import { singleLine } from '../core/text/terminal-text.ts';
@@ -8,7 +9,6 @@ import { ERROR_REPLIES } from '../quality/objectives.ts';
 import { missingBy } from '../quality/outcomes.ts';
 import { twoSources } from '../quality/two-sources.ts';
 import { listed } from './facts.ts';
-import { DAY_MS } from './falls.ts';
 import {
   FEWEST,
   type Found,

@@ -1,6 +1,6 @@
 /** Rules about the quality of replies: objectives, default bounds, falls, and changes that a healthy state excludes. */
 
-import { HOUR_MS } from '../captures/files/capture-path.ts';
+import { DAY_MS, HOUR_MS } from '../captures/files/capture-path.ts';
 import { many, percent, time } from '../core/text/figure-text.ts';
 import { singleLine } from '../core/text/terminal-text.ts';
 import { boundsOf } from '../judge/scorers/values.ts';
@@ -9,7 +9,6 @@ import { hourMs } from '../quality/counts-store.ts';
 import { ERROR_REPLIES } from '../quality/objectives.ts';
 import { quantilesText } from '../quality/quantiles.ts';
 import { isWithin, objectiveText, scorerOf } from './facts.ts';
-import { DAY_MS } from './falls.ts';
 import { historyOf } from './history.ts';
 import {
   FEWEST,

@@ -1,4 +1,5 @@
 /** Reads people's labels from MLflow once a day, a row for each trace, scorer and person. */
+import { DAY_MS } from '../captures/files/capture-path.ts';
 import type { Work } from '../core/aws/storage.ts';
 import { ledgerKeys } from '../core/contract/work-keys.ts';
 import { logger } from '../core/process/logging.ts';
@@ -18,7 +19,6 @@ import {
 import { nameOf } from '../quality/cell.ts';
 import { hourOf } from '../quality/tally.ts';
 
-const DAY_MS = 86_400_000;
 /** Number of days (UTC) that are read, including today. */
 const DAYS = 30;
 const MOST_MS = 10 * 60_000;

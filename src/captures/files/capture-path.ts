@@ -1,6 +1,7 @@
 /** Reads S3 keys in SageMaker's layout with hour folders: `…/<endpoint>/<variant>/yyyy/mm/dd/hh/<file>.jsonl`. */
 
 export const HOUR_MS = 3_600_000;
+export const DAY_MS = 24 * HOUR_MS;
 
 const HOUR_PATH = /^(?<base>.*?)(?<hour>\d{4}\/\d{2}\/\d{2}\/\d{2})\/[^/]*$/s;
 

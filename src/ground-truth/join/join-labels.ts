@@ -1,5 +1,6 @@
 /** The step of a run that joins the labels that wait to their predictions, group by group. */
 
+import { DAY_MS } from '../../captures/files/capture-path.ts';
 import type { Work } from '../../core/aws/storage.ts';
 import { parseStored } from '../../core/aws/storage-errors.ts';
 import type { Label, LabeledRow, LabelFileReport, PredictionRow } from '../../core/contract/ground-truth.ts';
@@ -153,7 +154,6 @@ const GROUP_CHARS = 32 * 1024 * 1024;
 const GROUP_SEGMENTS = 1_000;
 /** Segments that are read or written at the same time; the labels of as many more are in memory. */
 const AT_ONCE = 4;
-const DAY_MS = 86_400_000;
 /** The first attempt at a group may have begun late. */
 const MOST_ATTEMPTS = 2;
 

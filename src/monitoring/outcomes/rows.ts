@@ -1,9 +1,9 @@
 /** Creates the rows of the ledger for the lines of an attempt at a chunk. */
 
-import { capturePathOf, HOUR_MS } from '../../captures/files/capture-path.ts';
+import { capturePathOf, DAY_MS } from '../../captures/files/capture-path.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
-import { precedenceOf } from '../../ledger/precedence.ts';
+import { isTraced, precedenceOf } from '../../ledger/precedence.ts';
 import { type LedgerRows, noRows, type Row } from '../../ledger/tables.ts';
 import { nameOf } from '../../quality/cell.ts';
 import { hourOf } from '../../quality/tally.ts';
@@ -18,7 +18,6 @@ interface Placed {
 
 /** The key of the object names no variant. */
 const NO_VARIANT = '(none)';
-const DAY_MS = 24 * HOUR_MS;
 /** How much earlier or later than its file's time the time of a line may be. */
 const [MOST_BEFORE_MS, MOST_AFTER_MS] = [400 * DAY_MS, DAY_MS];
 /** Attempts are counted anew after a kill, and are fewer than this. */
@@ -76,8 +75,7 @@ export function rowsOf(
       const ranks = precedenceOf(verdict.state, isDecoded, isPast ? 0 : revision, ofScorer);
       rows.verdicts.push({ ...event, ...verdict, traceId, precedence: ranks });
     }
-    const hasTrace = outcome === 'traced' || outcome === 'alreadyThere';
-    if (hasTrace && (caller?.userId ?? caller?.sessionId) !== undefined) {
+    if (isTraced(line) && (caller?.userId ?? caller?.sessionId) !== undefined) {
       const precedence = precedenceOf(outcome, isDecoded, revision, name);
       rows['ids/people'].push({ ...event, ...caller, traceId, precedence, time: timeOfLine(line) });
     }
