@@ -8,10 +8,10 @@ import { basename, join } from 'node:path';
 import { type EndpointCaptures, filesBelow } from '../../bin/operate/capture-files.ts';
 import { processFiles, type Run } from '../../bin/operate/process-files.ts';
 import { type LabelFileState, readTruthReport, truthFigures } from '../../bin/operate/truth-run.ts';
+import { LABELS_FOLDER } from '../../src/captures/files/capture-path.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import { isLabelFile } from '../../src/ground-truth/labels/read-labels.ts';
-import { LABELS_FOLDER } from '../../src/replay/source/open-source.ts';
 import { CAPTURE_BUCKET, type DeployedEndpoint, type LocalEnvironment, labelPrefix } from './environment.ts';
 
 export type LabelsReport = Awaited<ReturnType<typeof processLabels>>;

@@ -3,6 +3,9 @@
 export const HOUR_MS = 3_600_000;
 export const DAY_MS = 24 * HOUR_MS;
 
+/** The folder next to captures with their true answers. It contains no captures. */
+export const LABELS_FOLDER = 'labels';
+
 const HOUR_PATH = /^(?<base>.*?)(?<hour>\d{4}\/\d{2}\/\d{2}\/\d{2})\/[^/]*$/s;
 
 /**

@@ -7,6 +7,7 @@ import { join, relative, resolve, sep } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { backfillObjects } from '../../captures/files/capture-objects.ts';
+import { LABELS_FOLDER } from '../../captures/files/capture-path.ts';
 import { insteadOf } from '../../captures/files/other-files.ts';
 import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
@@ -133,9 +134,6 @@ const CAPTURE_SUFFIXES = ['.jsonl', '.jsonl.gz'];
 /** Describes capture files, for a user who gave another file. */
 export const CAPTURE_FILES =
   'files of Data Capture: JSON lines, named *.jsonl or *.jsonl.gz, with an object with captureData on each line';
-
-/** The folder next to captures with their true answers. It contains no captures. */
-export const LABELS_FOLDER = 'labels';
 
 /** @param root the folder that a person names */
 const isBesideLabels = (root: string, path: string): boolean => relative(root, path).split(sep)[0] !== LABELS_FOLDER;
