@@ -87,17 +87,6 @@ it('has only inputs that planning accepts', () => {
   for (const input of inputs) expect(parseInput(JSON.parse(input))).toHaveProperty('kind');
 });
 
-it('has only commands that bash can parse', () => {
-  const blocks = [...text.matchAll(/```bash\n([\s\S]*?)```/g)].map(([, block = '']) => block);
-  expect(blocks.length).toBeGreaterThan(15);
-  // bash would complain about a missing locale.
-  const env = { PATH: process.env.PATH, LC_ALL: 'C' };
-  for (const block of blocks) {
-    const { status, stderr } = spawnSync('bash', ['-n'], { input: block, encoding: 'utf8', env });
-    expect({ status, stderr, block }).toEqual({ status: 0, stderr: '', block });
-  }
-});
-
 it('lists the resources of the stack page by page, since it has more than the 100 that DescribeStackResources returns', () => {
   expect(Object.keys(resourcesOf(templateOf())).length).toBeGreaterThan(100);
   const files = globSync(['README.md', 'docs/**/*.md', 'examples/**/*.*', 'package.json']);

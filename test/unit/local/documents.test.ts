@@ -1,4 +1,5 @@
 /** The commands, options and links in the documents exist, and each block of the README is run by a test. */
+import { spawnSync } from 'node:child_process';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { COMMANDS } from '../../../bin/commands.ts';
@@ -26,6 +27,16 @@ test('every command and option of the documents exists', async () => {
     const known = [...GLOBAL, ...(await load()).options.flatMap(({ long }) => long ?? [])];
     wrong.push(...options.filter((one) => !known.includes(one)).map((one) => `${file}: ${command} ${one}`));
   }
+  expect(wrong).toEqual([]);
+});
+
+test('every block can be parsed by bash, and no two commands share a line', () => {
+  // bash would complain about a missing locale.
+  const env = { PATH: process.env.PATH, LC_ALL: 'C' };
+  const wrong = blocks.flatMap(({ file, lines }) => [
+    ...lines.filter((line) => /^--|(?<!^npx|^until|[;&|({])\s+(?:inference-monitor|npm|aws) /.test(line)),
+    ...(spawnSync('bash', ['-n'], { input: lines.join('\n'), env }).status === 0 ? [] : [`${file}: ${lines[0]}`]),
+  ]);
   expect(wrong).toEqual([]);
 });
 
