@@ -81,9 +81,10 @@ export function captureCommands(traces: readonly FoundTrace[]): string[] {
   const files = Map.groupBy(places, ({ bucket, key, etag }) => JSON.stringify([bucket, key, etag]));
   return [...files.values()].map((own) => {
     const [{ bucket = '', key = '', etag = '' } = {}] = own;
-    const get = ['aws', 's3api', 'get-object', '--bucket', bucket, '--key', key, '--if-match', etag, 'lines.jsonl'];
+    const object = ['--bucket', bucket, '--key', key, '--if-match', etag];
+    const get = ['aws', 's3api', 'get-object', ...object, 'lines.jsonl'];
     const sed = `LC_ALL=C sed ${shellWord(own.map(({ line }) => `${line}d`).join(';'))} lines.jsonl > rest.jsonl`;
-    const put = ['aws', 's3', 'cp', 'rest.jsonl', `s3://${bucket}/${key}`];
+    const put = ['aws', 's3api', 'put-object', ...object, '--body', 'rest.jsonl'];
     return [get.map(shellWord).join(' '), sed, put.map(shellWord).join(' ')].join(' && ');
   });
 }
