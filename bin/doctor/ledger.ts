@@ -26,11 +26,13 @@ import DIFFERENCES from './ledger-differences.json' with { type: 'json' };
 const LIMIT_MS = DAY_MS;
 const ACTION = 'lambda:GetFunctionConfiguration, and s3:ListBucket and s3:GetObject on the work bucket';
 
+type Compared = Pick<CheckContext, 'lambda' | 's3' | 'settings'>;
+
 /** Compares day by day (UTC), and returns the differences as findings. */
-export const checkLedger = (context: CheckContext, window: TimeWindow): Promise<Finding[]> =>
+export const checkLedger = (context: Compared, window: TimeWindow): Promise<Finding[]> =>
   checked('ledger', ACTION, () => compare(context, window), LIMIT_MS);
 
-async function compare({ lambda, s3, settings }: CheckContext, { fromMs, toMs }: TimeWindow): Promise<Found> {
+async function compare({ lambda, s3, settings }: Compared, { fromMs, toMs }: TimeWindow): Promise<Found> {
   const { STACK_PREFIX: prefix, SAGEMAKER_ENDPOINT_NAME: endpoint, MLFLOW_EXPERIMENT_NAME: name = endpoint } = settings;
   if (prefix === undefined || name === undefined) return unknown('No stack is named.', 'give --stack');
   const { processor: FunctionName } = resourceNames(prefix);

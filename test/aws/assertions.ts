@@ -74,6 +74,11 @@ export const ASSERTIONS = {
     text: 'MLflow has all verdicts of the summary, once each',
     file: 'src/mlflow/existing-traces.ts',
   },
+  'ledger-agrees': {
+    step: 'judge',
+    text: 'Each trace and verdict of the ledger is in MLflow, which has no others',
+    file: 'bin/doctor/ledger.ts',
+  },
   'sql-answers': {
     step: 'judge',
     text: 'Athena finds the rows of the ledger by the projection of partitions, reads the views, and writes results in the workgroup',

@@ -2,6 +2,7 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { GetObjectCommand, HeadObjectCommand } from '@aws-sdk/client-s3';
 import { ListExecutionsCommand, ListMapRunsCommand } from '@aws-sdk/client-sfn';
+import { checkLedger } from '../../../bin/doctor/ledger.ts';
 import { askAthena } from '../../../bin/operate/athena.ts';
 import { traceIdOf } from '../../../src/captures/trace/ids.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
@@ -14,12 +15,15 @@ import type { RunSummary } from '../../../src/monitoring/summary.ts';
 import type { Canary, Ended } from '../canary.ts';
 import { canaryLines, captureTableLines, JUDGED, renamed } from '../captures.ts';
 import { deployedEnvironment, putAndFollow } from '../smoke-steps.ts';
-import { WATCHED } from '../stack.ts';
+import { checkedSettings, WATCHED } from '../stack.ts';
 
 const EVENT_LIMIT_MS = 60_000;
 const NANOS_PER_USD = 1e9;
 /** Sums of floating-point dollars differ from whole nanodollars in their last digits. */
 const USD_TOLERANCE = 1e-6;
+
+/** The day of the captures. */
+const DAY = { fromMs: Date.parse('2026-11-20'), toMs: Date.parse('2026-11-21') };
 
 /** A key in SageMaker's layout, under the prefix that the stack watches. */
 export const captureKey = (name: string): string => `${WATCHED}/AllTraffic/2026/11/20/10/${name}.jsonl`;
@@ -46,6 +50,10 @@ export async function judgeStep(canary: Canary): Promise<void> {
   const table = renamed(captureTableLines(), attempt);
   await checkChildren(canary, await putAndNote(canary, captureKey(`table-${attempt}`), table));
   await checkMlflow(canary, lines, summary);
+  const { lambda, s3 } = canary.clients;
+  for (const { level, message } of await checkLedger({ lambda, s3, settings: checkedSettings(canary.state) }, DAY)) {
+    canary.note('ledger-agrees', level === 'ok', message);
+  }
   await checkSql(canary, verdicts.newVerdicts);
 }
 

@@ -66,11 +66,11 @@ describe('a replay command whose judge or MLflow fails', () => {
     return result;
   }
 
-  /** Pairs in flight are completed, in both orders. */
+  /** Pairs in flight are completed: a question in each order, and one about harm in the new reply. */
   function expectSomeJudged(judged: number): void {
     expect(judged).toBeGreaterThanOrEqual(15);
     expect(judged).toBeLessThan(PAIRS);
-    expect(all.judgeProxy.requests).toHaveLength(2 * judged);
+    expect(all.judgeProxy.requests).toHaveLength(3 * judged);
   }
 
   test('Ctrl-C while judging: asks about no further pair, and completes everything else', async () => {
