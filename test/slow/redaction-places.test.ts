@@ -12,6 +12,7 @@ import {
   ListExecutionsCommand,
   ListStateMachinesCommand,
 } from '@aws-sdk/client-sfn';
+import { parquetReadObjects } from 'hyparquet';
 import { callAws } from '../../src/core/aws/aws-json.ts';
 import { REDACT_KINDS } from '../../src/core/settings/redact-setting.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
@@ -35,12 +36,19 @@ const unpacked = (bytes: Buffer): Buffer => {
   }
 };
 
+/** The rows of a Parquet file, whose pages are compressed. */
+async function rowsIn(bytes: Buffer): Promise<Buffer> {
+  const rows = await parquetReadObjects({ file: new Uint8Array(bytes).buffer });
+  return Buffer.from(JSON.stringify(rows, (_, value) => (typeof value === 'bigint' ? Number(value) : value)));
+}
+
 /** All objects of a bucket. */
 async function objectsIn({ storage }: DeployedPipeline, bucket: string): Promise<Written[]> {
   const written: Written[] = [];
   for await (const { key } of storage.list(bucket, '')) {
-    const object = await storage.getBytes(bucket, key);
-    written.push([`s3://${bucket}/${key}`, unpacked(object?.bytes ?? Buffer.alloc(0))]);
+    const { bytes = Buffer.alloc(0) } = (await storage.getBytes(bucket, key)) ?? {};
+    written.push([`s3://${bucket}/${key}`, unpacked(bytes)]);
+    if (key.endsWith('.parquet')) written.push([`rows of ${key}`, await rowsIn(bytes)]);
   }
   return written;
 }
@@ -310,11 +318,13 @@ async function live(prefix: string, settings: Record<string, string>) {
     ['worst', ...from],
     ['worst', ...from, '--json'],
     ['rates', ...from],
+    ['show', first.name, '--files'],
+    ['find', '--scorer', 'completeness', ...from],
+    ['doctor', '--ledger'],
     ['report', ...from, '--worst', '--out', out('report.html')],
     ['dataset', ...from, '--out', out('dataset.jsonl'), '--name', `${prefix}-set`],
     ['label', '--scorer', 'completeness', '--next', '10'],
     ['ground-truth', ...from],
-    ['doctor'],
   ]) {
     const { code, stderr } = await cli(...args);
     if (code === 2) printed.push([`${prefix}: ${args.join(' ')} said`, Buffer.from(stderr)]);
@@ -361,7 +371,8 @@ test('with REDACT, nothing that was planted is anywhere else', async () => {
     const isThere = found.some((one) => one.includes(` in ${place}`));
     expect({ place, isThere }).toEqual({ place, isThere: place !== 'masked: status' });
   }
-  for (const place of ['table ', 'log ', 'execution ', 'steps ', 'masked: messages']) {
+  const rows = ['captures', 'verdicts', 'ids/people'].map((table) => `rows of ledger/${table}/`);
+  for (const place of [...rows, 'table ', 'log ', 'execution ', 'steps ', 'masked: messages']) {
     const isThere = written.some(([one, bytes]) => one.startsWith(place) && bytes.length > 100);
     expect({ place, isThere }).toEqual({ place, isThere: true });
   }
