@@ -35,7 +35,7 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
 /** Returns the index of the quote that ends the string beginning at `from`, or -1. */
-function endOfString(text: string, from: number): number {
+export function endOfString(text: string, from: number): number {
   let end = text.indexOf('"', from);
   while (end !== -1) {
     let slashes = 0;

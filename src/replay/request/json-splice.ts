@@ -2,100 +2,53 @@
  * Changes single values of a JSON text and keeps every other byte. A body that is parsed and written again loses long
  * integers, `1.0`, the order of equal keys, and its spacing.
  */
+import { endOfString } from '../../captures/json.ts';
 
-/** The text is not a JSON object, or the path leads through another kind of value. */
-export class NotSpliceable extends Error {
-  override readonly name = 'NotSpliceable';
-}
-
-const isSpace = (code: number): boolean => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
-
-function skipSpace(text: string, at: number): number {
-  let i = at;
-  while (isSpace(text.charCodeAt(i))) i++;
-  return i;
-}
-
-/** Returns the offset after the string that starts at `at`. */
-function skipString(text: string, at: number): number {
-  for (let i = at + 1; i < text.length; i++) {
-    const code = text.charCodeAt(i);
-    if (code === 0x5c) i++;
-    else if (code === 0x22) return i + 1;
-  }
-  throw new NotSpliceable('a string does not end');
-}
-
-/** Returns the offset after the value that starts at `at`. */
-function skipValue(text: string, at: number): number {
-  const first = text[at];
-  if (first === '"') return skipString(text, at);
-  if (first !== '{' && first !== '[') {
-    let i = at;
-    while (i < text.length && !/[\s,\]}]/.test(text[i] ?? '')) i++;
-    if (i === at) throw new NotSpliceable(`a value is missing at offset ${at}`);
-    return i;
-  }
+/** Returns the offset of the next comma, colon or closing bracket that is not inside a string or an inner value. */
+function nextMark(text: string, from: number): number {
   let depth = 0;
-  for (let i = at; i < text.length; i++) {
-    const char = text[i];
-    if (char === '"') i = skipString(text, i) - 1;
+  for (let i = from; ; i++) {
+    const char = text.charAt(i);
+    if (char === '"') i = endOfString(text, i + 1);
     else if (char === '{' || char === '[') depth++;
-    else if ((char === '}' || char === ']') && --depth === 0) return i + 1;
+    else if (depth === 0 && /[,:\]}]/.test(char)) return i;
+    else if (char === '}' || char === ']') depth--;
   }
-  throw new NotSpliceable('an object or array does not end');
-}
-
-interface Found {
-  /** Range of the key's value. For duplicate keys the last one, as parsers use it. */
-  value?: [number, number];
-  /** Offset of the object's closing brace. */
-  close: number;
-  empty: boolean;
-}
-
-function findMember(text: string, at: number, key: string): Found {
-  let i = skipSpace(text, at);
-  if (text[i] !== '{') throw new NotSpliceable('the body is not a JSON object');
-  const found: Found = { close: -1, empty: true };
-  i = skipSpace(text, i + 1);
-  while (text[i] !== '}') {
-    if (text[i] !== '"') throw new NotSpliceable(`a key is missing at offset ${i}`);
-    found.empty = false;
-    const keyEnd = skipString(text, i);
-    const name: unknown = JSON.parse(text.slice(i, keyEnd));
-    i = skipSpace(text, keyEnd);
-    if (text[i] !== ':') throw new NotSpliceable(`a colon is missing at offset ${i}`);
-    const start = skipSpace(text, i + 1);
-    const end = skipValue(text, start);
-    if (name === key) found.value = [start, end];
-    i = skipSpace(text, end);
-    if (text[i] === ',') i = skipSpace(text, i + 1);
-    else if (text[i] !== '}') throw new NotSpliceable(`a comma is missing at offset ${i}`);
-  }
-  found.close = i;
-  return found;
 }
 
 /**
  * Sets the value at `path` (keys from the outside in) to the JSON text `value`. Adds missing keys at the end of their
- * object.
+ * object. Of equal keys, the last one is set, which parsers use.
  *
- * @param at offset of the object's beginning
- * @throws NotSpliceable
+ * @param text valid JSON. Python's `NaN` is allowed
+ * @param at offset of the object's beginning, or of the spaces before it
+ * @throws Error if the path leads through a value that is not an object
  *
  * @example
  *     setJsonValue('{"a":{"b":1}}', ['a', 'b'], '0')   // '{"a":{"b":0}}'
  */
 export function setJsonValue(text: string, path: readonly string[], value: string, at = 0): string {
   const [key = '', ...rest] = path;
-  const found = findMember(text, at, key);
-  if (found.value) {
-    const [start, end] = found.value;
+  const open = at + text.slice(at).search(/\S/);
+  if (text[open] !== '{') throw new Error(`there is no object for the key ${JSON.stringify(key)}`);
+  let end = open;
+  let separator = '';
+  let old: { start: number; json: string } | undefined;
+  do {
+    const colon = nextMark(text, end + 1);
+    const name = text.slice(end + 1, colon);
+    end = colon;
+    // An empty object.
+    if (text[colon] !== ':') break;
+    end = nextMark(text, colon + 1);
+    separator = ',';
+    if (JSON.parse(name) === key) old = { start: colon + 1, json: text.slice(colon + 1, end) };
+  } while (text[end] === ',');
+  if (old) {
+    const start = old.start + old.json.search(/\S/);
     if (rest.length > 0) return setJsonValue(text, rest, value, start);
-    return text.slice(0, start) + value + text.slice(end);
+    return text.slice(0, start) + value + text.slice(start + old.json.trim().length);
   }
   const nested = rest.reduceRight((inner, name) => `{${JSON.stringify(name)}:${inner}}`, value);
-  const member = `${found.empty ? '' : ','}${JSON.stringify(key)}:${nested}`;
-  return text.slice(0, found.close) + member + text.slice(found.close);
+  return `${text.slice(0, end)}${separator}${JSON.stringify(key)}:${nested}${text.slice(end)}`;
 }

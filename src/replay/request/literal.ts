@@ -12,7 +12,7 @@ import type { WirePrompt } from '../../captures/wire/wire-format.ts';
 import { parseSetting, type ReplayOptions } from '../options.ts';
 import { skippedAs } from '../source/peek.ts';
 import type { Skipped } from '../source/types.ts';
-import { NotSpliceable, setJsonValue } from './json-splice.ts';
+import { setJsonValue } from './json-splice.ts';
 
 /** The options that change requests. Each changes only the value it names. */
 type Overrides = Partial<Pick<ReplayOptions, 'model' | 'set' | 'stream'>>;
@@ -64,7 +64,7 @@ const isOpenAi = (json: JsonObject): boolean => 'messages' in json || 'prompt' i
 function override(body: Buffer, json: JsonObject, { model, set = [], stream }: Overrides): Buffer {
   let text = body.toString('utf8');
   // A body that is not UTF-8 would lose its invalid bytes.
-  if (!Buffer.from(text, 'utf8').equals(body)) throw new NotSpliceable('the body is not UTF-8');
+  if (!Buffer.from(text, 'utf8').equals(body)) throw new Error('the body is not UTF-8');
   if (model !== undefined) text = setJsonValue(text, ['model'], JSON.stringify(model));
   if (stream) {
     text = setJsonValue(text, ['stream'], 'true');
