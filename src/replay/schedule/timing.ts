@@ -43,21 +43,18 @@ const SECOND_MS = 1000;
 /** Gap between two passes: captured times have whole seconds, so the last record's second is played to its end. */
 const PASS_GAP_MS = SECOND_MS;
 
-/** Feedback from the consumer of the entries. */
-export interface Feeding {
-  /** Entries so far that could not be sent. They do not count towards `requestCount`. */
-  skipped(): number;
-  /** Whether the run was stopped. If so, passes that have not started are only counted, with `passOver`. */
-  stopped(): boolean;
-  passOver(entries: number): void;
-}
-
 /** A schedule for the sender: computed while it is sent, or beforehand. */
 export interface SendSchedule {
-  /** Yields the entries in batches, in the order of their time. */
-  entries(feeding: Partial<Feeding>): AsyncIterable<ScheduledEntry[]>;
+  /**
+   * Yields the entries in batches, in the order of their time.
+   *
+   * @param skipped returns how many could not be sent so far. They do not count towards `requestCount`
+   */
+  entries(skipped: () => number): AsyncIterable<ScheduledEntry[]>;
   /** Yields the entries that are sent before the clock starts. Absent without a warm-up. */
-  warmup?: (feeding: Partial<Feeding>) => AsyncIterable<ScheduledEntry[]>;
+  warmup?: SendSchedule['entries'];
+  /** Returns the number of entries if `skipped` of them cannot be sent. */
+  size(skipped: number): number;
   /** Time at which the first entry is due, in milliseconds after the start of the clock. */
   firstDueMs: number;
   /** Whether requests have no times, and are sent as soon as there is room. */
@@ -68,18 +65,23 @@ export interface SendSchedule {
 export function scheduleFromIndex(source: EntrySource, options: ReplayOptions): SendSchedule {
   const first = { ...options, requestRate: undefined, concurrency: 1, requestCount: options.warmup };
   return {
-    entries: (feeding) => schedule(source, options, feeding),
-    ...(options.warmup > 0 ? { warmup: (feeding: Partial<Feeding>) => schedule(source, first, feeding) } : {}),
+    entries: (skipped) => schedule(source, options, skipped),
+    ...(options.warmup > 0 ? { warmup: (skipped: () => number) => schedule(source, first, skipped) } : {}),
+    size: (skipped) => {
+      let entries = 0;
+      for (const batch of onePass(source, options)) entries += batch.length;
+      return Math.min(entries * options.repeat, (options.requestCount ?? Number.POSITIVE_INFINITY) + skipped);
+    },
     firstDueMs: 0,
     closedLoop: !isScheduled(options),
   };
 }
 
-/** Yields the schedule in batches, in the order of the due times. */
+/** Yields the schedule in batches, in the order of the due times. @param skipped as for `SendSchedule.entries` */
 export async function* schedule(
   source: EntrySource,
   options: ReplayOptions,
-  { skipped = () => 0, stopped = () => false, passOver }: Partial<Feeding> = {},
+  skipped = () => 0,
 ): AsyncGenerator<ScheduledEntry[]> {
   const { requestRate, speedup, repeat, requestCount: count = Number.POSITIVE_INFINITY } = options;
   const isFixed = isByCapturedTimes(options);
@@ -87,16 +89,10 @@ export async function* schedule(
   let given = 0;
   let rateDue = 0;
   let passStart = 0;
-  let firstPass = 0;
   for (let pass = 0; pass < repeat; pass++) {
-    if (pass === 1) firstPass = given;
-    if (pass > 0 && stopped()) {
-      passOver?.(Math.min(firstPass * (repeat - pass), count - (given - skipped())));
-      return;
-    }
     let any = false;
     let lastDue = passStart;
-    for await (const kept of isFixed ? fixedBatches(source, options, random) : plainBatches(source)) {
+    for (const kept of onePass(source, options, random)) {
       let batch: ScheduledEntry[] = [];
       for (const { entry, offsetMs } of kept) {
         if (given - skipped() >= count && batch.length > 0) {
@@ -129,8 +125,10 @@ interface Offset {
   offsetMs: number;
 }
 
-function* plainBatches(source: EntrySource): Generator<Offset[]> {
-  for (const batch of source.batches()) yield batch.map((entry) => ({ entry, offsetMs: 0 }));
+/** Yields the entries of one pass with their offsets from its start. */
+function* onePass(source: EntrySource, options: ReplayOptions, random = new Random(0)): Generator<Offset[]> {
+  if (isByCapturedTimes(options)) yield* fixedBatches(source, options, random);
+  else for (const batch of source.batches()) yield batch.map((entry) => ({ entry, offsetMs: 0 }));
 }
 
 /** Yields the entries in the window with their offset from the start of the schedule, after speedup and spread. */
@@ -212,7 +210,7 @@ export async function restOf(
 ): Promise<Rest | undefined> {
   let left = sent + skipped;
   let rest: Rest | undefined;
-  for await (const batch of schedule(source, options, { skipped: () => skipped })) {
+  for await (const batch of schedule(source, options, () => skipped)) {
     for (const { entry, pass } of batch) {
       const { timeMs } = entry;
       const isSame = rest?.timeMs === timeMs && rest.pass === pass;

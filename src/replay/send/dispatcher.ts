@@ -5,6 +5,7 @@ import type { ConnectionPool } from '../http/pool.ts';
 import { CANCELLED_TYPE, type Completion, openReader } from '../measure/measure.ts';
 import type { PreparedRequest } from '../request/preparer.ts';
 import { mostAtOnce } from '../schedule/timing.ts';
+import type { SendJob } from './job.ts';
 
 /** Read replies after this many consecutive sends. Otherwise their arrival time would be the time of the last send. */
 const SENDS_IN_A_ROW = 128;
@@ -12,18 +13,10 @@ const TIMEOUT_CHECK_MS = 50;
 /** The longest delay that a timer accepts. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-interface DispatcherOptions {
-  pool: ConnectionPool;
-  /** Most requests in flight. */
-  maxConcurrency: number;
-  timeoutMs: number;
-  /** A request encoded longer ago is encoded again before it is sent. Absent: requests do not expire. */
-  goodForMs?: number | undefined;
-  onDone(completion: Completion): void;
-}
-
 export class Dispatcher {
-  readonly #options: DispatcherOptions;
+  readonly #job: SendJob;
+  readonly #pool: ConnectionPool;
+  readonly #onDone: (completion: Completion) => void;
   readonly queue = new RequestQueue();
   /** Oldest first. */
   readonly #inFlight = new Set<Exchange>();
@@ -42,8 +35,10 @@ export class Dispatcher {
   #finish: (() => void) | undefined;
   sent = 0;
 
-  constructor(options: DispatcherOptions) {
-    this.#options = options;
+  constructor(job: SendJob, pool: ConnectionPool, onDone: (completion: Completion) => void) {
+    this.#job = job;
+    this.#pool = pool;
+    this.#onDone = onDone;
   }
 
   get inFlight(): number {
@@ -68,16 +63,15 @@ export class Dispatcher {
     this.tick();
   }
 
-  /**
-   * Adds a request. Call in the order of due times.
-   *
-   * @returns `false` if the dispatcher has been stopped, so that the request is not sent
-   */
-  push(request: PreparedRequest): boolean {
-    if (this.#stopped) return false;
+  /** Returns the time of the schedule that has passed since its start, ms; before it, negative infinity. */
+  elapsedMs(): number {
+    return performance.now() - this.#startAt - this.#shiftMs;
+  }
+
+  /** Adds a request. Call in the order of due times. */
+  push(request: PreparedRequest): void {
     this.queue.push(request);
     if (this.#started && this.queue.length === 1) this.#arm();
-    return true;
   }
 
   /** Resolves when every request that was added has been sent and has ended. No more are added. */
@@ -89,15 +83,13 @@ export class Dispatcher {
     });
   }
 
-  /** Drops the waiting requests and cancels requests in flight. @returns the number of dropped requests */
-  stop(error: ExchangeError): number {
-    const dropped = this.queue.length + this.#renewing;
+  /** Drops the waiting requests and cancels requests in flight. No more are added. */
+  stop(error: ExchangeError): void {
     this.queue.clear();
     this.#stopped = true;
     this.#closed = true;
     for (const exchange of [...this.#inFlight]) exchange.abort(error);
     this.#arm();
-    return dropped;
   }
 
   /** Returns the milliseconds until the next request is due: negative if it is late, infinite if none is waiting. */
@@ -110,12 +102,13 @@ export class Dispatcher {
   /** Sends the due requests. */
   tick(): void {
     if (!this.#started) return;
+    const { goodForMs = Number.POSITIVE_INFINITY } = this.#job.target;
     let now = performance.now();
     for (let inARow = 0; inARow < SENDS_IN_A_ROW; inARow++) {
       if (this.slack(now) > 0) break;
       const request = this.queue.shift();
       if (!request) break;
-      if (now - (request.renewal?.since ?? now) < (this.#options.goodForMs ?? Infinity)) this.#send(request, now);
+      if (now - (request.renewal?.since ?? now) < goodForMs) this.#send(request, now);
       else void this.#renew(request);
       now = performance.now();
     }
@@ -123,7 +116,7 @@ export class Dispatcher {
   }
 
   get #hasRoom(): boolean {
-    return this.#inFlight.size + this.#renewing < this.#options.maxConcurrency;
+    return this.#inFlight.size + this.#renewing < this.#job.maxConcurrency;
   }
 
   /** Encodes a request again that has waited for room under the cap for longer than its signature is valid. */
@@ -152,7 +145,7 @@ export class Dispatcher {
         clearTimeout(cancelling);
         if (!this.#hasRoom) this.#roomSince = performance.now();
         this.#inFlight.delete(done);
-        this.#options.onDone({ request, exchange: done, scheduledAt: scheduled ? dueAt : done.startedAt, roomAt });
+        this.#onDone({ request, exchange: done, scheduledAt: scheduled ? dueAt : done.startedAt, roomAt });
         if (!this.#immediate && !this.#timer) this.#arm();
       },
       (status, headers) => openReader(status, headers, request.streaming),
@@ -164,14 +157,15 @@ export class Dispatcher {
       const message = `Request cancelled ${(cancelAfterMs / 1000).toFixed(3)}s after being sent`;
       cancelling = setTimeout(() => exchange.abort({ code: 499, type: CANCELLED_TYPE, message }), cancelAfterMs);
     }
-    this.#options.pool.send(exchange);
+    this.#pool.send(exchange);
   }
 
   #checkTimeouts(): void {
+    const { timeout } = this.#job.options;
     const now = performance.now();
     for (const exchange of this.#inFlight) {
-      if (now - exchange.startedAt < this.#options.timeoutMs) return;
-      exchange.abort({ type: 'TimeoutError', message: `No complete reply within ${this.#options.timeoutMs / 1000} s` });
+      if (now - exchange.startedAt < timeout * 1000) return;
+      exchange.abort({ type: 'TimeoutError', message: `No complete reply within ${timeout} s` });
     }
   }
 

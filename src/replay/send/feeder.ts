@@ -1,8 +1,9 @@
 /** Prepares requests before they are due, within the limits of memory. */
-import type { PreparedRequest } from '../request/preparer.ts';
-import type { Feeding, ScheduledEntry, SendSchedule } from '../schedule/timing.ts';
-import type { RangeReader } from '../source/range-reader.ts';
+import { type PreparedRequest, Preparer } from '../request/preparer.ts';
+import type { ScheduledEntry } from '../schedule/timing.ts';
+import { unreadable } from '../source/peek.ts';
 import type { Dispatcher } from './dispatcher.ts';
+import type { SendJob } from './job.ts';
 import { TimeSlice } from './slices.ts';
 
 /** Maximum number of prepared requests that wait in memory: a burst of 2,500, or 8 MiB of large requests. */
@@ -16,24 +17,11 @@ const READY_REQUESTS = 512;
 /** Interval between checks of a full queue. */
 const FULL_WAIT_MS = 5;
 
-interface FeederOptions {
-  batches: SendSchedule['entries'];
-  reader: RangeReader;
-  /** @returns `undefined` for a record that cannot be sent, after reporting it */
-  prepare(scheduled: ScheduledEntry): Promise<PreparedRequest | undefined>;
-  dispatcher: Dispatcher;
-  /** Most requests in flight. */
-  maxConcurrency: number;
-  /** Time at which the first request is due. */
-  firstDueMs: number;
-  /** Time of the schedule that has passed since its start. */
-  elapsedMs(): number;
-  /** Number of requests that have ended and are not recorded yet: without a schedule, sending may outrun the recording. */
-  unrecorded(): number;
-}
-
 export class Feeder {
-  readonly #options: FeederOptions;
+  readonly #job: SendJob;
+  readonly #dispatcher: Dispatcher;
+  readonly #unrecorded: () => number;
+  readonly #preparer: Preparer;
   readonly #ready = Promise.withResolvers<void>();
   /** Resolves when the first requests are ready to be sent. */
   readonly ready = this.#ready.promise;
@@ -45,11 +33,22 @@ export class Feeder {
   skipped = 0;
   /** Reason why feeding ended early after the start. Before the start, `run` throws instead. */
   failure: unknown;
-  /** Requests of the schedule that were not sent because the run was stopped. */
-  unsent = 0;
 
-  constructor(options: FeederOptions) {
-    this.#options = options;
+  /**
+   * @param unrecorded returns the number of requests that have ended and are not recorded yet: without a schedule, sending may
+   *   outrun the recording
+   */
+  constructor(job: SendJob, dispatcher: Dispatcher, unrecorded: () => number) {
+    this.#job = job;
+    this.#dispatcher = dispatcher;
+    this.#unrecorded = unrecorded;
+    this.#preparer = new Preparer({
+      ...job,
+      // A request whose preparation was abandoned counts as unsent.
+      onSkipped: (line, pass) => {
+        if (!this.stopped) job.onSkipped(line, pass);
+      },
+    });
     // `run` throws the same error.
     this.ready.catch(() => {});
   }
@@ -66,76 +65,74 @@ export class Feeder {
   }
 
   async run(): Promise<void> {
-    const { dispatcher, reader } = this.#options;
     try {
-      const slice = new TimeSlice();
-      const feeding: Feeding = {
-        skipped: () => this.skipped,
-        stopped: () => this.stopped,
-        passOver: (entries) => {
-          this.unsent += entries;
-        },
-      };
-      for await (const batch of this.#options.batches(feeding)) {
-        reader.expect(batch.map(({ entry }) => entry));
-        for (const [i, scheduled] of batch.entries()) {
-          if (!this.stopped) await this.#room(scheduled);
-          if (this.stopped) {
-            this.unsent += batch.length - i;
-            break;
-          }
-          try {
-            await this.#feed(scheduled);
-          } catch (error) {
-            // Before the start, no result is lost. After the start, count the remaining requests and keep the results.
-            if (!this.#isStarted) throw error;
-            this.failure = error;
-            this.stopped = true;
-            this.unsent++;
-            continue;
-          }
-          if (slice.isOver) {
-            dispatcher.tick();
-            await slice.rest();
-          }
-        }
-      }
-      this.#isReady();
+      await this.#feedAll();
     } catch (error) {
-      if (this.#isStarted) {
-        this.failure ??= error;
-        return;
+      // Before the start, no result is lost. After it, the results are kept.
+      if (!this.#isStarted) {
+        this.#ready.reject(error);
+        throw error;
       }
-      this.#ready.reject(error);
-      throw error;
+      this.failure = error;
+    }
+    this.#isReady();
+  }
+
+  async #feedAll(): Promise<void> {
+    const { schedule, reader } = this.#job;
+    const slice = new TimeSlice();
+    for await (const batch of schedule.entries(() => this.skipped)) {
+      reader.expect(batch.map(({ entry }) => entry));
+      for (const scheduled of batch) {
+        await this.#room(scheduled);
+        if (this.stopped) return;
+        await this.#feed(scheduled);
+        if (!slice.isOver) continue;
+        this.#dispatcher.tick();
+        await slice.rest();
+      }
     }
   }
 
   async #feed(scheduled: ScheduledEntry): Promise<void> {
     const request = await new Promise<PreparedRequest | undefined>((resolve, reject) => {
       this.#abandon = () => resolve(undefined);
-      this.#options.prepare(scheduled).then(resolve, reject);
+      this.#preparer.prepare(scheduled).then(resolve, reject);
     });
     // After a stop, no request is sent, even if its preparation succeeded.
-    if (this.stopped) this.unsent++;
-    else if (!request) this.skipped++;
-    else if (!this.#options.dispatcher.push(request)) this.unsent++;
+    if (this.stopped) return;
+    if (request && this.#isAnnounced(request)) this.#dispatcher.push(request);
+    else this.skipped++;
+  }
+
+  /** Announces a prepared request. If that fails, the request is skipped. */
+  #isAnnounced(request: PreparedRequest): boolean {
+    try {
+      this.#job.onPrepared?.(request);
+      return true;
+    } catch (error) {
+      const { reason, message } = unreadable(error);
+      this.#job.onSkipped({ file: request.file, line: request.line, reason, message }, request.pass);
+      return false;
+    }
   }
 
   /** Waits while enough requests are ready. */
-  async #room(scheduled: ScheduledEntry): Promise<void> {
-    const { dispatcher, maxConcurrency, firstDueMs, elapsedMs, unrecorded } = this.#options;
-    const { queue } = dispatcher;
-    const enough = Number.isNaN(scheduled.dueMs)
-      ? queue.length >= Math.max(READY_REQUESTS, Math.min(maxConcurrency, MAX_WAITING))
-      : scheduled.dueMs - firstDueMs > READY_MS;
+  async #room({ dueMs }: ScheduledEntry): Promise<void> {
+    const { maxConcurrency, schedule } = this.#job;
+    const { firstDueMs } = schedule;
+    const { queue } = this.#dispatcher;
+    const isScheduled = !Number.isNaN(dueMs);
+    const enough = isScheduled
+      ? dueMs - firstDueMs > READY_MS
+      : queue.length >= Math.max(READY_REQUESTS, Math.min(maxConcurrency, MAX_WAITING));
     if (enough) this.#isReady();
     while (
       !this.stopped &&
       (queue.length >= MAX_WAITING ||
         queue.bytes >= MAX_WAITING_BYTES ||
-        (Number.isNaN(scheduled.dueMs) && unrecorded() >= MAX_WAITING) ||
-        scheduled.dueMs - elapsedMs() > PREPARE_AHEAD_MS)
+        (!isScheduled && this.#unrecorded() >= MAX_WAITING) ||
+        dueMs - Math.max(firstDueMs, this.#dispatcher.elapsedMs()) > PREPARE_AHEAD_MS)
     ) {
       this.#isReady();
       await new Promise((resolve) => setTimeout(resolve, FULL_WAIT_MS));

@@ -14,9 +14,7 @@ import {
   type Objectives,
 } from '../measure/measure.ts';
 import { parseGoodput } from '../options.ts';
-import { type PreparedRequest, Preparer } from '../request/preparer.ts';
 import type { SendSchedule } from '../schedule/timing.ts';
-import { unreadable } from '../source/peek.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { Feeder } from './feeder.ts';
 import type { SendJob, SendOutcome } from './job.ts';
@@ -52,7 +50,7 @@ const warmupJob = (job: SendJob, entries: SendSchedule['entries']): SendJob => (
   ...job,
   run: `${job.run}-warmup`,
   options: { ...job.options, requestCancellationRate: 0 },
-  schedule: { entries, firstDueMs: 0, closedLoop: true },
+  schedule: { ...job.schedule, entries, firstDueMs: 0, closedLoop: true },
   maxConcurrency: Math.min(job.maxConcurrency, WARMUP_CONCURRENCY),
   startAtEpochMs: undefined,
   onSkipped: () => {},
@@ -71,9 +69,6 @@ class Sender {
   readonly #feeder: Feeder;
   /** Requests that have ended and are not recorded yet. */
   readonly #ended: SlicedQueue<Completion>;
-  #startAt = Number.POSITIVE_INFINITY;
-  #lateMs = 0;
-  #stopped = false;
   #unrecorded: SendOutcome['unrecorded'];
 
   constructor(job: SendJob, pool: ConnectionPool, clock: RunClock) {
@@ -85,45 +80,9 @@ class Sender {
       (done) => this.#record(done),
       () => this.#dispatcher.tick(),
     );
-    this.#dispatcher = new Dispatcher({
-      pool,
-      maxConcurrency: job.maxConcurrency,
-      timeoutMs: job.options.timeout * 1000,
-      goodForMs: job.target.goodForMs,
-      onDone: (done) => this.#ended.push(done),
-    });
-    this.#warmer = new Warmer(pool, this.#dispatcher, job.maxConcurrency);
-    this.#feeder = this.#feederOf(job);
-  }
-
-  #feederOf(job: SendJob): Feeder {
-    const { schedule, maxConcurrency, reader } = job;
-    const { firstDueMs } = schedule;
-    const preparer = new Preparer({
-      ...job,
-      // A request whose preparation was abandoned is already counted as unsent.
-      onSkipped: (line, pass) => {
-        if (!this.#feeder.stopped) job.onSkipped(line, pass);
-      },
-    });
-    return new Feeder({
-      batches: schedule.entries,
-      reader,
-      prepare: async (scheduled) => {
-        const request = await preparer.prepare(scheduled);
-        return request && !this.#feeder.stopped ? announced(job, request) : undefined;
-      },
-      dispatcher: this.#dispatcher,
-      maxConcurrency,
-      firstDueMs,
-      elapsedMs: () => (this.#startAt === Number.POSITIVE_INFINITY ? firstDueMs : this.#elapsedMs()),
-      unrecorded: () => this.#ended.length,
-    });
-  }
-
-  /** Time of the schedule that has passed since its start. */
-  #elapsedMs(): number {
-    return performance.now() - this.#startAt - this.#lateMs;
+    this.#dispatcher = new Dispatcher(job, pool, (done) => this.#ended.push(done));
+    this.#warmer = new Warmer(job, pool, this.#dispatcher);
+    this.#feeder = new Feeder(job, this.#dispatcher, () => this.#ended.length);
   }
 
   #record(done: Completion): void {
@@ -152,9 +111,8 @@ class Sender {
 
   async run(signal: AbortSignal | undefined): Promise<SendOutcome> {
     const stop = (): void => {
-      this.#stopped = true;
       this.#feeder.stop();
-      this.#feeder.unsent += this.#dispatcher.stop(STOPPED);
+      this.#dispatcher.stop(STOPPED);
     };
     if (signal?.aborted) stop();
     else signal?.addEventListener('abort', stop, { once: true });
@@ -163,50 +121,34 @@ class Sender {
       // An error is thrown where `fed` is awaited.
       fed.catch(() => {});
       await this.#feeder.ready;
-      await this.#start();
+      const started = await this.#start();
       await this.#finish(fed);
+      return this.#outcome(started);
     } finally {
       signal?.removeEventListener('abort', stop);
     }
-    return {
-      clock: this.#clock,
-      startAt: this.#startAt,
-      lateMs: this.#lateMs,
-      sent: this.#dispatcher.sent,
-      skipped: this.#feeder.skipped,
-      unsent: this.#feeder.unsent,
-      stopped: this.#stopped,
-      failure: this.#feeder.failure,
-      unrecorded: this.#unrecorded,
-      maxConnections: this.#pool.maxOpen,
-      warmFailures: this.#pool.warmFailures,
-    };
   }
 
   /** Opens the first connections, then starts the clock. */
-  async #start(): Promise<void> {
+  async #start(): Promise<Pick<SendOutcome, 'startAt' | 'lateMs'>> {
     const { schedule, startAtEpochMs, onStarted } = this.#job;
     const { firstDueMs } = schedule;
     const commonStart = startAtEpochMs === undefined ? undefined : this.#clock.at(startAtEpochMs);
-    if (!this.#stopped) {
-      await this.#warmer.beforeStart(
-        firstDueMs,
-        commonStart === undefined ? 0 : commonStart + firstDueMs - performance.now(),
-        schedule.closedLoop ? this.#dispatcher.queue.length : undefined,
-      );
-    }
-    this.#startAt = commonStart ?? performance.now() + START_MARGIN_MS;
+    const untilFirstMs = commonStart === undefined ? 0 : commonStart + firstDueMs - performance.now();
+    if (!this.#feeder.stopped) await this.#warmer.beforeStart(untilFirstMs);
+    const startAt = commonStart ?? performance.now() + START_MARGIN_MS;
     // A late process keeps the distances between its requests: sending all overdue requests together would be a burst
     // that was never captured.
-    if (commonStart !== undefined) this.#lateMs = Math.max(0, performance.now() - (commonStart + firstDueMs));
-    this.#warmer.start(() => this.#elapsedMs(), firstDueMs);
-    this.#dispatcher.start(this.#startAt, this.#lateMs);
+    const lateMs = commonStart === undefined ? 0 : Math.max(0, performance.now() - (commonStart + firstDueMs));
+    this.#warmer.start();
+    this.#dispatcher.start(startAt, lateMs);
     onStarted?.({
-      startAt: this.#startAt,
+      startAt,
       sent: () => this.#dispatcher.sent,
       inFlight: () => this.#dispatcher.inFlight,
       skipped: () => this.#feeder.skipped,
     });
+    return { startAt, lateMs };
   }
 
   /** Waits until every request has been sent and recorded. */
@@ -222,16 +164,19 @@ class Sender {
       this.#warmer.stop();
     }
   }
-}
 
-/** Announces a prepared request. If that fails, the request is skipped and the result is `undefined`. */
-function announced(job: SendJob, request: PreparedRequest): PreparedRequest | undefined {
-  try {
-    job.onPrepared?.(request);
-    return request;
-  } catch (error) {
-    const { reason, message } = unreadable(error);
-    job.onSkipped({ file: request.file, line: request.line, reason, message }, request.pass);
-    return undefined;
+  #outcome(started: Pick<SendOutcome, 'startAt' | 'lateMs'>): SendOutcome {
+    const { skipped, stopped, failure } = this.#feeder;
+    const { sent } = this.#dispatcher;
+    const isWhole = !stopped && failure === undefined;
+    return {
+      clock: this.#clock,
+      ...started,
+      ...{ sent, skipped, stopped, failure },
+      unsent: isWhole ? 0 : this.#job.schedule.size(skipped) - sent - skipped,
+      unrecorded: this.#unrecorded,
+      maxConnections: this.#pool.maxOpen,
+      warmFailures: this.#pool.warmFailures,
+    };
   }
 }

@@ -1,6 +1,8 @@
 /** Opens connections before they are needed. A burst that has to connect first arrives late and is measured as slow. */
 import type { ConnectionPool } from '../http/pool.ts';
+import type { SendSchedule } from '../schedule/timing.ts';
 import type { Dispatcher } from './dispatcher.ts';
+import type { SendJob } from './job.ts';
 
 const INTERVAL_MS = 20;
 /** Connections are opened this long before the requests that need them. */
@@ -60,6 +62,7 @@ export function sparesNeeded({ soon, peak, inFlight, young, limit }: ConnectionN
 export class Warmer {
   readonly #pool: ConnectionPool;
   readonly #dispatcher: Dispatcher;
+  readonly #schedule: SendSchedule;
   readonly #limit: number;
   readonly #atATime: number;
   #latencyMs = FIRST_LATENCY_MS;
@@ -70,9 +73,10 @@ export class Warmer {
   #pauseMs = 0;
   #pausedUntil = Number.NEGATIVE_INFINITY;
 
-  constructor(pool: ConnectionPool, dispatcher: Dispatcher, maxConcurrency: number) {
+  constructor({ schedule, maxConcurrency }: SendJob, pool: ConnectionPool, dispatcher: Dispatcher) {
     this.#pool = pool;
     this.#dispatcher = dispatcher;
+    this.#schedule = schedule;
     this.#limit = Math.min(MAX_WARM, maxConcurrency);
     this.#atATime = pool.tls ? AT_A_TIME_TLS : AT_A_TIME;
   }
@@ -85,30 +89,27 @@ export class Warmer {
   /**
    * Opens all connections that the first seconds need, before the clock starts.
    *
-   * @param firstDueMs time at which the first request is due, by the schedule
-   * @param untilFirstMs time until then. If it is long, no connection is opened yet: it would be idle for too long
-   * @param concurrency number of requests that are sent together, if there is no schedule
+   * @param untilFirstMs time until the first request is due. If it is long, no connection is opened yet: it would be idle
+   *   for too long
    */
-  async beforeStart(firstDueMs: number, untilFirstMs: number, concurrency?: number): Promise<void> {
+  async beforeStart(untilFirstMs: number): Promise<void> {
     if (untilFirstMs > AHEAD_MS) return;
-    const needed = concurrency ?? this.#dispatcher.queue.peak(this.#latencyMs, firstDueMs + AHEAD_MS);
+    const { closedLoop, firstDueMs } = this.#schedule;
+    const { queue } = this.#dispatcher;
+    const needed = closedLoop ? queue.length : queue.peak(this.#latencyMs, firstDueMs + AHEAD_MS);
     this.#pool.warm(Math.min(this.#limit, needed));
     await this.#pool.warmed(OPENING_MS);
   }
 
-  /**
-   * @param elapsedMs returns the time since the start of the clock; negative before the start
-   * @param firstDueMs time at which the first request is due, by the schedule
-   */
-  start(elapsedMs: () => number, firstDueMs: number): void {
+  start(): void {
     this.#timer = setInterval(() => {
       const now = performance.now();
       const { idleLimitMs } = this.#pool;
       if (++this.#rounds % SWEEP_EVERY === 0) this.#pool.sweep(now + Math.min(SWEEP_AHEAD_MS, idleLimitMs / 4));
       if (this.#isPaused(now)) return;
       const { inFlight, queue } = this.#dispatcher;
-      const elapsed = elapsedMs();
-      if (elapsed < firstDueMs - AHEAD_MS) return;
+      const elapsed = this.#dispatcher.elapsedMs();
+      if (elapsed < this.#schedule.firstDueMs - AHEAD_MS) return;
       // A target that soon closes idle connections must not get them long before they are needed.
       const ahead = Math.min(AHEAD_MS, idleLimitMs / 2);
       const needed = sparesNeeded({

@@ -116,7 +116,7 @@ describe('a limited number of requests', () => {
     const found: string[] = [];
     let skipped = 0;
     const all = { ...DEFAULT_OPTIONS, ...options };
-    for await (const batch of schedule(source([0, 0, 0, 0, 1000, 1000, 2000]), all, { skipped: () => skipped })) {
+    for await (const batch of schedule(source([0, 0, 0, 0, 1000, 1000, 2000]), all, () => skipped)) {
       for (const { entry, pass } of batch) {
         if (bad.includes(entry.line)) skipped++;
         else found.push(`${entry.line}${'*'.repeat(pass)}`);

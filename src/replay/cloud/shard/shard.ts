@@ -124,6 +124,7 @@ async function send(
         schedule: {
           entries: () => inBatches(entries),
           ...(warm.length > 0 ? { warmup: () => inBatches(warm) } : {}),
+          size: () => entries.length,
           firstDueMs: shard.firstDueMs ?? 0,
           closedLoop: !isScheduled(options),
         },
