@@ -29,14 +29,14 @@ const NS = 1_795_233_124_000_000_000;
 export function writeRun(directory: string, specs: readonly RequestSpec[]): string {
   mkdirSync(directory);
   const records = specs.map((spec) => {
-    const { file = 'a.jsonl', line = 1, eventId, ms = 10, sent, ok = true, cancelled, firstToken } = spec;
+    const { file = 'a.jsonl', line = 1, eventId, ms = 10, sent = 0, ok = true, cancelled, firstToken } = spec;
     const metrics = Object.entries({ request_latency: ms, ...spec.metrics });
     return JSON.stringify({
       metadata: {
         ...(eventId ? { event_id: eventId } : {}),
         ...cancelled,
-        ...(sent === undefined ? {} : { request_start_ns: NS + sent * 1e6 }),
-        ...(firstToken === undefined ? {} : { request_start_ns: NS, first_token_ns: NS + firstToken * 1e6 }),
+        request_start_ns: NS + sent * 1e6,
+        ...(firstToken === undefined ? {} : { first_token_ns: NS + firstToken * 1e6 }),
         ...{ s3_key: file, line, pass: 0, scheduled_ns: NS, request_end_ns: NS + ms * 1e6 },
       },
       metrics: ok ? Object.fromEntries(metrics.map(([tag, value]) => [tag, { value, unit: 'ms' }])) : {},

@@ -1,6 +1,7 @@
 /** Compares two runs of the same captures: speed, failures and replies. */
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
+import { PermanentError } from '../../core/errors/errors.ts';
 import { compareReplies, regressionsOf } from './compare-replies.ts';
 import { type ComparedData, type NewFailures, type RepliesData, repliesData } from './compared-data.ts';
 import {
@@ -16,7 +17,7 @@ import { jsonLines } from './json-lines.ts';
 import type { JudgingResult } from './judge-replies.ts';
 import { isRegressed, type Quality, type RegressionRow, ReplyQualityTally } from './quality.ts';
 import { rankedValues } from './ranked-values.ts';
-import { REPLIES_FILE, readReplies, type StoredReply } from './replies-file.ts';
+import { REPLIES_FILE, type StoredReply } from './replies-file.ts';
 import { RequestTable } from './request-table.ts';
 import { type ComparedMetric, differingOptions, METRIC_TAGS, type RunData } from './run-data.ts';
 
@@ -98,9 +99,9 @@ export async function compareRuns(before: RunData, after: RunData, judging?: Jud
     notes: [],
   };
   RequestTable.seal(before.requests, after.requests);
-  const { metrics, changes } = compareRequests(before, after, comparison);
+  const { metrics, changes, rowsBefore } = compareRequests(before, after, comparison);
   const isCompared = before.hasReplies && after.hasReplies;
-  const sequences = isCompared ? await compareQuality(before, after, comparison, judging) : undefined;
+  const sequences = isCompared ? await compareQuality(before, after, rowsBefore, comparison, judging) : undefined;
   comparison.notes.unshift(...notesOf(before, after));
   const { requests, cancelled, newlyFailing, newlySucceeding } = comparison.paired;
   const data: ComparedData = {
@@ -127,15 +128,20 @@ function notesOf(before: RunData, after: RunData): string[] {
   return notes;
 }
 
-/** Adds pairs and metrics to the comparison, and returns the values of the metrics and which requests newly fail or succeed. */
+/**
+ * Adds pairs and metrics to the comparison. Returns the values of the metrics, which requests newly fail or succeed, and
+ * the first run's row for each row of the second run.
+ */
 function compareRequests(
   before: RunData,
   after: RunData,
   comparison: RunsComparison,
-): Pick<ComparedData, 'metrics'> & Pick<ComparedData['pairs'], 'changes'> {
+): Pick<ComparedData, 'metrics'> &
+  Pick<ComparedData['pairs'], 'changes'> & { rowsBefore: ReadonlyMap<number, number> } {
   const { paired } = comparison;
   const pairs: [number[], number[]] = [[], []];
   const changes: number[] = [];
+  const rowsBefore = new Map<number, number>();
   for (const [key, was] of before.requests.entries()) {
     const is = after.requests.row(key);
     if (is === undefined) {
@@ -153,6 +159,7 @@ function compareRequests(
     }
     pairs[0].push(was);
     pairs[1].push(is);
+    rowsBefore.set(is, was);
   }
   paired.onlyAfter = after.requests.size - paired.requests;
   const metrics: ComparedData['metrics'] = {};
@@ -163,7 +170,7 @@ function compareRequests(
     metrics[tag] = values;
   }
   comparison.notes.push(...pairingNotes(paired.requests, before.requests.size, after.requests.size));
-  return { metrics, changes: Float64Array.from(changes) };
+  return { metrics, changes: Float64Array.from(changes), rowsBefore };
 }
 
 function pairingNotes(pairs: number, before: number, after: number): string[] {
@@ -189,6 +196,7 @@ function pairingNotes(pairs: number, before: number, after: number): string[] {
 async function compareQuality(
   before: RunData,
   after: RunData,
+  rowsBefore: ReadonlyMap<number, number>,
   comparison: RunsComparison,
   judging: Judging | undefined,
 ): Promise<Pick<RepliesData, 'cases' | 'newFailures'>> {
@@ -204,19 +212,18 @@ async function compareQuality(
     isNewRefusal: boolean;
     failures: ReturnType<typeof newFailures>;
   }[] = [];
-  const pairs = async function* (onPair?: (pair: StoredReply, name: string) => void): AsyncGenerator<StoredReply> {
-    for await (const stored of readReplies(join(after.directory, REPLIES_FILE), onCut)) {
-      const name = after.requests.nameOf(stored);
-      const pair = await earlier.pair(name, stored);
-      if (!pair) continue;
-      onPair?.(pair, name);
+  const pairs = async function* (onPair?: (pair: StoredReply, row: number) => void): AsyncGenerator<StoredReply> {
+    for await (const { reply, row } of repliesOf(after, onCut)) {
+      const was = rowsBefore.get(row);
+      const pair = was === undefined ? undefined : await earlier.pair(was, reply);
+      if (was === undefined || !pair) continue;
+      onPair?.(pair, was);
       yield pair;
     }
   };
-  const onPair = (pair: StoredReply, name: string): void => {
+  const onPair = (pair: StoredReply, row: number): void => {
     if (!pair.comparison) return;
     const regressions = regressionsOf(pair.comparison);
-    const row = before.requests.row(name) ?? 0;
     const isNewRefusal = regressions.includes('new-refusal');
     found.push({ row, isRegressed: isRegressed(regressions), isNewRefusal, failures: newFailures(pair) });
   };
@@ -247,26 +254,43 @@ async function compareQuality(
 // The replies of an earlier run, for a comparison with the replies of a later run.
 
 /**
- * Finds the position of each reply of a run whose requests are named (`RequestTable.seal`). Keeps only the positions in
- * memory. Each reply is read when its pair is due, because both runs have nearly the same order.
+ * Yields the replies of a run with the rows of their requests: both files have a line for each request, in the same order.
+ *
+ * @throws PermanentError `NotAReplay`
  */
-async function earlierReplies({ directory, requests, cutLines }: RunData) {
+async function* repliesOf({ directory, requests }: RunData, onCut: (where: string) => void) {
   const path = join(directory, REPLIES_FILE);
-  const places = new Map<string, { start: number; length: number }>();
-  for await (const { value, start, length } of jsonLines(path, (where) => void cutLines.push(where))) {
-    places.set(requests.nameOf(value as StoredReply), { start, length });
+  let row = 0;
+  for await (const { value, line, ...place } of jsonLines(path, onCut)) {
+    const reply = value as StoredReply;
+    if (!requests.isAt(row, reply)) {
+      const facts = { got: `${reply.file}, line ${reply.line}`, where: `${path}, line ${line}` };
+      throw new PermanentError('NotAReplay', 'A reply is not of the request with the same number', facts);
+    }
+    yield { reply, row, ...place };
+    row++;
   }
-  const file = await open(path);
+}
+
+/**
+ * Finds the position of each reply of a run. Keeps only the positions in memory. Each reply is read when its pair is due,
+ * because both runs have nearly the same order.
+ */
+async function earlierReplies(run: RunData) {
+  const places: { start: number; length: number }[] = [];
+  for await (const { start, length } of repliesOf(run, (where) => void run.cutLines.push(where)))
+    places.push({ start, length });
+  const file = await open(join(run.directory, REPLIES_FILE));
   return {
     /**
      * Returns the later reply, with the earlier reply to the same request in place of the captured reply, and the
      * comparison.
      *
-     * @param name of the request in the earlier run
+     * @param row of the request in the earlier run
      * @returns `undefined` if either reply is unknown, because it was canceled or not kept
      */
-    async pair(name: string, stored: StoredReply): Promise<StoredReply | undefined> {
-      const place = places.get(name);
+    async pair(row: number, stored: StoredReply): Promise<StoredReply | undefined> {
+      const place = places[row];
       if (!place) return undefined;
       const bytes = Buffer.allocUnsafe(place.length);
       await file.read(bytes, 0, place.length, place.start);

@@ -10,7 +10,7 @@ import { REPLIES_FILE } from './replies-file.ts';
 import { COMPARE_FILE } from './with-captured.ts';
 
 /** The files of a run that a comparison reads. */
-const FIGURES = [FILES.replay, FILES.summaryJson, COMPARE_FILE];
+const FIGURES = [FILES.replay, COMPARE_FILE];
 /** The files of its requests. A cloud replay leaves them in parts. Only the first must exist. */
 const REQUESTS = [FILES.records, REPLIES_FILE];
 /** The folders with the results and with the parts under an execution's prefix. */

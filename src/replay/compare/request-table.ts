@@ -1,6 +1,5 @@
 /** The requests of a run by name, stored in columns: a million take about 150 MB. */
 import { basename } from 'node:path';
-import type { StoredReply } from './replies-file.ts';
 
 /** Compares two names. `localeCompare` would depend on the locale. */
 const byCodeUnits = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
@@ -8,26 +7,24 @@ const byCodeUnits = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 
 /** How a request ended. A request that was canceled on purpose provides no evidence about the target. */
 export type Outcome = 'failed' | 'ok' | 'cancelled';
 
-/** The name of a request in a run, and where it was captured. */
+/** Where a request was captured. */
 export interface RequestPlace {
-  name: string;
+  eventId?: string | undefined;
   file: string;
   line: number;
+  /** Pass over the captures, from 0. */
+  pass: number;
 }
 
 /** Names a request by its event id, which is the same in all copies of the captures, else by its place. */
-export const requestName = (eventId: string | undefined, file: string, line: number, pass: string): string =>
-  `${eventId ?? `${basename(file)}:${line}`}${pass}`;
+const nameOf = ({ eventId, file, line, pass }: RequestPlace): string =>
+  `${eventId ?? `${basename(file)}:${line}`}${pass === 0 ? '' : `#${pass}`}`;
 
 /** The requests of one run. Call `add` for each request, then `seal` with the other run's table, then read. */
 export class RequestTable {
   readonly #rows = new Map<string, number>();
   /** Rows with a name that an earlier row already has. */
   readonly #later: { name: string; row: number }[] = [];
-  /** Names that several requests have, in this run or in the other run. */
-  #ambiguous: ReadonlySet<string> = new Set();
-  /** Final names of the requests that shared one, by that name, line and file. */
-  readonly #shared = new Map<string, string>();
   readonly #lines: number[] = [];
   readonly #files: string[] = [];
   /** The files once each: every record has a copy of its own. */
@@ -46,9 +43,11 @@ export class RequestTable {
     return this.#outcomes.length;
   }
 
-  /** @param values NaN for a missing value. @param sentAt in any unit; by default, requests were sent in the order of the calls */
-  add({ name, file, line }: RequestPlace, outcome: Outcome, values: readonly number[], sentAt = this.size): void {
+  /** Adds the next row. @param values NaN for a missing value. @param sentAt in any unit */
+  add(place: RequestPlace, outcome: Outcome, values: readonly number[], sentAt: number): void {
     const row = this.size;
+    const name = nameOf(place);
+    const { file, line } = place;
     if (this.#rows.has(name)) this.#later.push({ name, row });
     else this.#rows.set(name, row);
     if (!this.#fileNames.has(file)) this.#fileNames.set(file, file);
@@ -69,7 +68,6 @@ export class RequestTable {
   }
 
   #seal(ambiguous: ReadonlySet<string>): void {
-    this.#ambiguous = ambiguous;
     const renamed = this.#later.splice(0);
     for (const name of ambiguous) {
       const row = this.#rows.get(name);
@@ -79,11 +77,7 @@ export class RequestTable {
     const fileOf = (row: number): string => this.#files[row] ?? '';
     for (const [key, group] of Map.groupBy(renamed, ({ name, row }) => `${name}:${this.#lines[row]}`)) {
       group.sort((a, b) => byCodeUnits(fileOf(a.row), fileOf(b.row)) || a.row - b.row);
-      for (const [i, { row }] of group.entries()) {
-        const name = i === 0 ? key : `${key} (${i + 1})`;
-        this.#rows.set(name, row);
-        this.#shared.set(`${key}\n${fileOf(row)}`, name);
-      }
+      for (const [i, { row }] of group.entries()) this.#rows.set(i === 0 ? key : `${key} (${i + 1})`, row);
     }
   }
 
@@ -123,12 +117,9 @@ export class RequestTable {
     return Float64Array.from(this.#outcomes.keys()).sort((a, b) => this.bySending(a, b));
   }
 
-  /** Names a reply of this run as its request is named. */
-  nameOf({ key, event_id, file, line }: StoredReply): string {
-    // The key ends with the number of the pass.
-    const name = requestName(event_id, file, line, key.slice(`${event_id ?? basename(file)}:${line}`.length));
-    const shared = `${name}:${line}`;
-    return this.#ambiguous.has(name) ? (this.#shared.get(`${shared}\n${file}`) ?? shared) : name;
+  /** Whether the request of the row was captured there. */
+  isAt(row: number, { file, line }: Pick<RequestPlace, 'file' | 'line'>): boolean {
+    return this.#files[row] === file && this.#lines[row] === line;
   }
 
   /** Compares two rows by the time of sending. */

@@ -10,7 +10,7 @@ import metrics from '../metrics.json' with { type: 'json' };
 import { FILES } from '../results/result-set.ts';
 import { jsonLines } from './json-lines.ts';
 import { REPLIES_FILE } from './replies-file.ts';
-import { type Outcome, type RequestPlace, RequestTable, requestName } from './request-table.ts';
+import { type Outcome, RequestTable } from './request-table.ts';
 
 interface ComparedDefinition {
   name: string;
@@ -38,26 +38,20 @@ export function differingOptions(before: RunData['options'], after: RunData['opt
     .map((name) => `${name} ${given(before, name)} and ${given(after, name)}`);
 }
 
-const nanoseconds = z.number().optional();
-/** The fields of a record that a comparison needs. Records of AIPerf itself have no capture. */
+/** The fields of a record that a comparison needs. */
 const recordSchema = z.object({
   metadata: z.object({
     event_id: z.string().optional(),
-    conversation_id: z.string().nullish(),
-    s3_key: z.string().optional(),
-    line: z.number().optional(),
-    pass: z.number().optional(),
-    turn_index: z.number().nullish(),
-    x_request_id: z.string().nullish(),
-    scheduled_ns: nanoseconds,
-    credit_issued_ns: nanoseconds.nullable(),
-    request_start_ns: nanoseconds.nullable(),
+    s3_key: z.string(),
+    line: z.number(),
+    pass: z.number(),
+    scheduled_ns: z.number(),
+    request_start_ns: z.number(),
     request_end_ns: z.number(),
-    first_token_ns: nanoseconds,
-    was_cancelled: z.boolean().nullish(),
+    first_token_ns: z.number().optional(),
     cancelled_on_purpose: z.boolean().optional(),
   }),
-  metrics: z.record(z.string(), z.object({ value: z.unknown().optional() }).nullish()).nullish(),
+  metrics: z.record(z.string(), z.object({ value: z.unknown() })),
   error: z.unknown().optional(),
 });
 type RecordJson = z.infer<typeof recordSchema>;
@@ -69,39 +63,21 @@ const NS_PER_MS = 1e6;
  * failure.
  */
 function valuesOf({ metadata, metrics, error }: RecordJson): number[] {
-  const { request_start_ns: sent, request_end_ns: ended, first_token_ns: first } = metadata;
-  const scheduled = metadata.scheduled_ns ?? metadata.credit_issued_ns;
+  const { scheduled_ns: scheduled, request_start_ns: sent, request_end_ns: ended, first_token_ns: first } = metadata;
   // A number has room for a quarter of a microsecond at today's epoch nanoseconds.
-  const between = (from: number | null | undefined, to: number | undefined): number =>
-    from === undefined || from === null || to === undefined ? Number.NaN : (to - from) / NS_PER_MS;
+  const between = (from: number, to = Number.NaN): number => (to - from) / NS_PER_MS;
   return METRIC_TAGS.map((tag) => {
     if (tag === 'effective_latency') return between(scheduled, ended);
-    const value = metrics?.[tag]?.value;
+    const value = metrics[tag]?.value;
     if (typeof value === 'number') return value;
     if (!error) return Number.NaN;
     if (tag === 'time_to_first_token') return between(sent, first);
-    return tag === 'request_latency' ? between(sent ?? scheduled, ended) : Number.NaN;
+    return tag === 'request_latency' ? between(sent, ended) : Number.NaN;
   });
 }
 
-/** Requests of other tools have no capture: conversation and turn name them. */
-function placeOf({ metadata }: RecordJson): RequestPlace {
-  const { event_id, s3_key: file, line, pass } = metadata;
-  if (file !== undefined && line !== undefined)
-    return { name: requestName(event_id, file, line, pass ? `#${pass}` : ''), file, line };
-  return {
-    name: `${metadata.conversation_id ?? metadata.x_request_id}:${metadata.turn_index ?? 0}`,
-    file: '',
-    line: 0,
-  };
-}
-
-function outcomeOf({ metadata, error }: RecordJson): Outcome {
-  if (error === undefined || error === null) return 'ok';
-  // AIPerf does not record why it canceled a request. Usually it is on purpose.
-  const onPurpose = metadata.cancelled_on_purpose ?? (metadata.s3_key === undefined && metadata.was_cancelled === true);
-  return onPurpose ? 'cancelled' : 'failed';
-}
+const outcomeOf = ({ metadata, error }: RecordJson): Outcome =>
+  error === undefined ? 'ok' : metadata.cancelled_on_purpose ? 'cancelled' : 'failed';
 
 /** Reads a file of the run; `undefined` if it is missing. */
 export async function readJson(path: string): Promise<Record<string, unknown> | undefined> {
@@ -126,9 +102,9 @@ async function readRequests(path: string) {
     const outcome = outcomeOf(data);
     if (outcome === 'failed') failed++;
     if (outcome === 'cancelled') cancelledOnPurpose++;
+    const { event_id: eventId, s3_key: file, line: captured, pass, request_start_ns: sentAt } = data.metadata;
     // Records are in the order in which requests ended.
-    const { request_start_ns: sentAt, scheduled_ns: scheduledAt, request_end_ns: endedAt } = data.metadata;
-    requests.add(placeOf(data), outcome, valuesOf(data), sentAt ?? scheduledAt ?? endedAt);
+    requests.add({ eventId, file, line: captured, pass }, outcome, valuesOf(data), sentAt);
   }
   return {
     requests,
@@ -153,19 +129,18 @@ export async function readRun(directory: string, location = directory) {
     });
   }
   const own = await readJson(join(directory, FILES.replay));
-  const summary = await readJson(join(directory, FILES.summaryJson));
   const bottleneck = own?.client_bottleneck;
   return {
     /** The directory with the files. */
     directory,
     /** The location that the user named. */
     location,
-    run: String(own?.run ?? summary?.benchmark_id ?? basename(location)),
+    run: String(own?.run ?? basename(location)),
     target: (own?.target ?? {}) as Record<string, string>,
     ...(await readRequests(records)),
     /** The options of the replay, if known. */
     options: (own?.options ?? {}) as Record<string, unknown>,
-    wasCancelled: summary?.was_cancelled === true,
+    wasCancelled: own?.was_cancelled === true,
     ...(typeof bottleneck === 'string' ? { bottleneck } : {}),
     // The monitoring run that judges the replies, for a cloud replay with a judge.
     ...(own?.judge ? { monitoringRun: monitoringRunSchema.safeParse(own.monitoring_run).data } : {}),

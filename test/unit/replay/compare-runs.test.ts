@@ -162,10 +162,11 @@ describe('names the place of a damaged file', () => {
     ['replay.json', '[]', /not a JSON object/, 'replay.json'],
     [
       'replies.jsonl',
-      '{"key":"a.jsonl:1","file":"a.jsonl","reply":{"ok":true,"text":""}}\n{"bro\n',
+      '{"key":"a.jsonl:1","file":"a.jsonl","line":1,"reply":{"ok":true,"text":""}}\n{"bro\n',
       /not JSON/,
       'replies.jsonl, line 2',
     ],
+    ['replies.jsonl', '{"key":"a.jsonl:2","file":"a.jsonl","line":2}\n', /not of the request/, 'replies.jsonl, line 1'],
   ])('%s: %j', async (name, content, message, place) => {
     const before = run('before', [{}]);
     const after = run('after', [{}]);
