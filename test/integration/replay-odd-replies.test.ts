@@ -64,7 +64,7 @@ const REPLIES: Record<string, Scripted> = {
     ]),
   },
   'unknown coding': { bytes: whole(`${JSON_HEAD}\r\nContent-Encoding: constructor`, 'ABC') },
-  'larger than the limit': {
+  'unpacks to more than the limit': {
     bytes: whole(`${JSON_HEAD}\r\nContent-Encoding: gzip`, gzipSync(chat('x'.repeat(33 << 20)))),
   },
   'a stream larger than the limit': {
@@ -157,14 +157,12 @@ test('odd replies are read as intended, or are an error that describes the fault
     gzip: 'said: packed',
     'gzip stream': 'said: packed',
     'gzip error': '500 boom',
-    zstd: 'said: packed',
+    zstd: expect.stringContaining('its content coding "zstd" could not be decoded'),
     'raw deflate': 'said: packed',
-    'two codings': 'said: packed',
+    'two codings': expect.stringContaining('its content coding "deflate, gzip" could not be decoded'),
     'coded on its way': 'said: packed',
-    'unknown coding': expect.stringContaining(
-      'its content coding "constructor" could not be decoded: it is not supported',
-    ),
-    'larger than the limit': 'said: ',
+    'unknown coding': expect.stringContaining('its content coding "constructor" could not be decoded'),
+    'unpacks to more than the limit': 'said: ',
     'a stream larger than the limit': 'said: ',
     'not gzip': 'said: not packed',
     'stream cut by the close': expect.stringContaining('closed the connection before the stream was complete'),
@@ -182,9 +180,8 @@ test('odd replies are read as intended, or are an error that describes the fault
   // A reply that is too large is measured and reported as such, and not read as an empty reply.
   type Large = { event_id: string; reply: { notKeptBytes?: number }; comparison?: object };
   const large = readLines<Large>(join(out, 'replies.jsonl')).filter(({ reply }) => reply.notKeptBytes !== undefined);
-  expect(large.map(({ event_id: id, comparison }) => [id, comparison]).sort()).toEqual([
+  expect(large.map(({ event_id: id, comparison }) => [id, comparison])).toEqual([
     ['a stream larger than the limit', undefined],
-    ['larger than the limit', undefined],
   ]);
   const metrics = (id: string) => records.find(({ metadata }) => metadata.event_id === id)?.metrics;
   expect(metrics('names in another case')?.time_to_first_token).toBeDefined();

@@ -1,5 +1,4 @@
 /** A request on the wire, its reply, and the times of both. */
-import * as zlib from 'node:zlib';
 import type { ResponseSink } from './response-parser.ts';
 
 /** Reason why a request has no complete reply, with AIPerf's `code` and `type`. */
@@ -15,30 +14,6 @@ export interface ExchangeError {
  * is 25 MB.
  */
 export const MAX_KEPT_BYTES = 32 * 1024 * 1024;
-
-type Decoder = (bytes: Buffer, limit: { maxOutputLength: number }) => Buffer;
-
-/** HTTP's deflate is the zlib format, but some servers send raw deflate. A zlib header has method 8 in its first byte. */
-const inflate: Decoder = (bytes, limit) =>
-  ((bytes[0] ?? 0) & 0x0f) === 8 ? zlib.inflateSync(bytes, limit) : zlib.inflateRawSync(bytes, limit);
-
-/** A replay does not request a content coding, but a server may still use one. */
-const DECODERS = new Map<string, Decoder>([
-  ['gzip', zlib.gunzipSync],
-  ['x-gzip', zlib.gunzipSync],
-  ['deflate', inflate],
-  ['br', zlib.brotliDecompressSync],
-  ['zstd', zlib.zstdDecompressSync],
-]);
-
-/** Returns the codings of a reply's body, in the order in which they were applied. */
-export function codingsOf(headers: ReadonlyMap<string, string>): readonly string[] {
-  const content = headers.get('content-encoding');
-  const transfer = headers.get('transfer-encoding');
-  if (content === undefined && (transfer === undefined || transfer === 'chunked')) return [];
-  const all = `${content ?? ''},${transfer ?? ''}`.toLowerCase().split(',');
-  return all.map((one) => one.trim()).filter((one) => one !== '' && one !== 'identity' && one !== 'chunked');
-}
 
 /** Receives the pieces of a streamed reply's body. `at` is when the piece arrived, ms of `performance.now()`. */
 export interface BodyReader {
@@ -71,11 +46,8 @@ export class Exchange implements ResponseSink {
   bodyBytes = 0;
   reader: BodyReader | undefined;
   #kept: Buffer[] = [];
-  #unpacked: Buffer | undefined;
   /** Whether the reply was too large to be kept. */
   tooLarge = false;
-  /** Reason why the body could not be decompressed; set when `body` is read. */
-  undecoded: string | undefined;
   /** Whether only the end of the connection marked the end of the reply. */
   endedByClose = false;
   error: ExchangeError | undefined;
@@ -91,32 +63,10 @@ export class Exchange implements ResponseSink {
     this.#openReader = openReader;
   }
 
-  /** The decompressed body of the reply; empty if a reader received it or if it is too large to be kept. */
+  /** The body of the reply, as sent; empty if a reader received it or if it is too large to be kept. */
   get body(): Buffer {
     if (this.#kept.length > 1) this.#kept = [Buffer.concat(this.#kept)];
-    const bytes = this.#kept[0] ?? Buffer.alloc(0);
-    const codings = codingsOf(this.headers);
-    if (codings.length === 0 || bytes.length === 0 || !this.done) return bytes;
-    this.#unpacked ??= this.#unpack(bytes, codings);
-    return this.#unpacked;
-  }
-
-  /** Returns the bytes unchanged if they cannot be decompressed. */
-  #unpack(bytes: Buffer, codings: readonly string[]): Buffer {
-    let unpacked = bytes;
-    for (const coding of codings.toReversed()) {
-      const decode = DECODERS.get(coding);
-      try {
-        if (!decode) throw new Error('it is not supported');
-        unpacked = decode(unpacked, { maxOutputLength: MAX_KEPT_BYTES });
-      } catch (error) {
-        this.tooLarge = (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
-        if (this.tooLarge) return Buffer.alloc(0);
-        this.undecoded = `its content coding ${JSON.stringify(coding.slice(0, 40))} could not be decoded: ${(error as Error).message}`;
-        return bytes;
-      }
-    }
-    return unpacked;
+    return this.#kept[0] ?? Buffer.alloc(0);
   }
 
   /** Records when bytes were received, before they are parsed. */
@@ -167,7 +117,6 @@ export class Exchange implements ResponseSink {
   release(): void {
     this.connection = undefined;
     this.#kept = [];
-    this.#unpacked = undefined;
     this.reader = undefined;
   }
 }

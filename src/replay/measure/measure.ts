@@ -1,8 +1,9 @@
 /** Turns the events on the wire into the metrics of a request. */
 
+import { isUtf8 } from 'node:buffer';
 import { StreamReader } from '../../captures/times/stream-reader.ts';
 import { toNamedError } from '../../core/errors/errors.ts';
-import { codingsOf, type Exchange, type ExchangeError, MAX_KEPT_BYTES } from '../http/exchange.ts';
+import { type Exchange, type ExchangeError, MAX_KEPT_BYTES } from '../http/exchange.ts';
 import { DISTRIBUTION_METRICS, type RequestMetric } from '../metrics.ts';
 import { SageMakerStreamReader } from '../reply/aws-event-stream.ts';
 import { Body, nothingSaid, type ReplyContent, readReplyContent } from '../reply/content.ts';
@@ -50,6 +51,17 @@ export const CANCELLED_TYPE = 'RequestCancellationError';
 
 const EVENTS_TYPE = /^text\/event-stream/i;
 
+/**
+ * Returns the codings of a reply's body; empty if it is sent as it is. A replay requests none, but a server may use one. As in
+ * captures, gzip and deflate are unpacked.
+ */
+const codingOf = (headers: ReadonlyMap<string, string>): string =>
+  `${headers.get('content-encoding') ?? ''},${headers.get('transfer-encoding') ?? ''}`
+    .toLowerCase()
+    .split(/[\s,]+/)
+    .filter((one) => !['', 'identity', 'chunked'].includes(one))
+    .join(', ');
+
 /** Opens the reader for a reply that is, or may be, streamed. Other replies are kept whole. */
 export function openReader(
   status: number,
@@ -57,7 +69,7 @@ export function openReader(
   streaming: boolean,
 ): StreamReader | SageMakerStreamReader | undefined {
   // A compressed reply is read when it is complete: its pieces have no separate times.
-  if (status >= 300 || codingsOf(headers).length > 0) return undefined;
+  if (status >= 300 || codingOf(headers) !== '') return undefined;
   const type = headers.get('content-type') ?? null;
   if (/^application\/vnd\.amazon\.eventstream/i.test(type ?? '')) {
     return new SageMakerStreamReader(headers.get('x-amzn-sagemaker-content-type'));
@@ -101,8 +113,12 @@ function readExchange(request: PreparedRequest, exchange: Exchange): ReplyConten
     exchange.endedByClose && content.ended === false
       ? 'the server closed the connection before the stream was complete'
       : undefined;
-  const undecoded = content.kind === 'document' ? undefined : exchange.undecoded;
-  content.problem = reader?.problem ?? undecoded ?? content.problem ?? cut ?? nothingSaid(content, request.captured);
+  const coding = codingOf(exchange.headers);
+  const packed =
+    coding !== '' && (content.kind === 'bytes' || content.problem !== undefined)
+      ? `its content coding ${JSON.stringify(coding.slice(0, 40))} could not be decoded`
+      : undefined;
+  content.problem = reader?.problem ?? packed ?? content.problem ?? cut ?? nothingSaid(content, request.captured);
   return content;
 }
 
@@ -112,8 +128,9 @@ function replyError(exchange: Exchange, content: ReplyContent): ExchangeError | 
   const { error, problem } = content;
   if (status < 200 || status >= 300) {
     const aws = headers.get('x-amzn-errortype')?.split(':')[0];
-    const body = exchange.body.subarray(0, MAX_ERROR_MESSAGE).toString('utf8');
-    const said = error?.message || body || exchange.reason;
+    const { body } = exchange;
+    const text = isUtf8(body) ? body.subarray(0, MAX_ERROR_MESSAGE).toString('utf8') : content.text;
+    const said = error?.message || text.slice(0, MAX_ERROR_MESSAGE) || exchange.reason;
     const to = headers.get('location');
     const message = to === undefined ? said : `${said}; to ${shownUrl(to)}: redirects are not followed`;
     return { code: status, type: aws ?? (exchange.reason || `HTTP ${status}`), message };
