@@ -54,7 +54,11 @@ export function rankedValues(
     add(0, then, was);
     add(1, now, is);
   }
-  const ranked = ([0, 1] as const).map((run) => tables[run].sent().filter((row) => !Number.isNaN(rank(run, row))));
-  const of = Math.max(found[0].length, ...ranked.map(({ length }) => length));
+  const rankedOf = (run: 0 | 1): number => {
+    let ranked = 0;
+    for (let row = 0; row < tables[run].size; row++) if (!Number.isNaN(rank(run, row))) ranked++;
+    return ranked;
+  };
+  const of = Math.max(found[0].length, rankedOf(0), rankedOf(1));
   return { before: Float64Array.from(found[0]), after: Float64Array.from(found[1]), own, of };
 }

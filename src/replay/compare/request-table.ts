@@ -101,20 +101,13 @@ export class RequestTable {
 
   /** Whether a request that succeeded has a value of the metric. */
   isMeasured(metric: number): boolean {
-    return this.#outcomes.some((outcome, row) => outcome === 'ok' && !Number.isNaN(this.value(row, metric)));
+    return this.column(metric).length > 0;
   }
 
-  /** The values of a metric of the requests that succeeded, in the order in which they were sent. */
-  column(metric: number): Float64Array {
-    return this.sent()
-      .filter((row) => this.outcome(row) === 'ok')
-      .map((row) => this.value(row, metric))
-      .filter((value) => !Number.isNaN(value));
-  }
-
-  /** The rows, in the order in which the requests were sent. */
-  sent(): Float64Array {
-    return Float64Array.from(this.#outcomes.keys()).sort((a, b) => this.bySending(a, b));
+  /** The values of a metric of the requests that succeeded. */
+  column(metric: number): number[] {
+    const values = this.#values[metric] ?? [];
+    return values.filter((value, row) => this.outcome(row) === 'ok' && !Number.isNaN(value));
   }
 
   /** Whether the request of the row was captured there. */

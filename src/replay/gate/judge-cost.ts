@@ -1,16 +1,16 @@
 /** Estimates the judge's cost for a comparison, without calling the judge. */
 
-import type { LambdaEnvironment } from '../../core/settings/environment.ts';
+import type { Capture } from '../../captures/types.ts';
+import type { JudgeSpend } from '../../core/contract/receipts.ts';
 import { chatCapture } from '../../judge/chat-capture.ts';
 import { ORDER_SCORER, pairRecords, type ReplyPair } from '../../judge/pairwise.ts';
-import { answerBounds, readParameters } from '../../judge/parameters.ts';
-import { PRICE_SOURCE, priceCall, priceOptions, propertiesIn, ratesOf } from '../../judge/pricing/prices.ts';
-import { type AskSize, askSize } from '../../judge/pricing/request-tokens.ts';
+import { expectedCalls } from '../../judge/pricing/estimate.ts';
+import { PRICE_SOURCE, priceOptions, ratesOf } from '../../judge/pricing/prices.ts';
+import { addSpend, emptySpend } from '../../judge/spend.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import { replyMessageOf, type StoredReply } from '../compare/replies-file.ts';
 
-type Settings = Pick<LambdaEnvironment, 'BEDROCK_MODEL_ID' | 'MLFLOW_EVALUATION_MODEL_PARAM'> &
-  Partial<Pick<LambdaEnvironment, 'JUDGE_PRICES'>>;
+type Settings = Parameters<typeof expectedCalls>[0];
 
 export type JudgeCost = ReturnType<typeof judgeCost>;
 
@@ -33,19 +33,18 @@ export function judgeCost(
   harm: readonly JudgeScorer[],
 ) {
   const model = settings.BEDROCK_MODEL_ID;
-  const properties = propertiesIn(model, settings.JUDGE_PRICES);
-  const bounds = { ...answerBounds(readParameters(settings.MLFLOW_EVALUATION_MODEL_PARAM)), properties };
-  const sizes = pairs.flatMap((pair) => [
-    ...pairRecords(pair).map((record) => askSize(record, [ORDER_SCORER], bounds)),
-    ...(harm.length > 0 ? [askSize(chatCapture(pair.messages, [pair.after]), harm, bounds)] : []),
-  ]);
-  const mean = (pick: (size: AskSize) => number): number =>
-    sizes.reduce((sum, size) => sum + pick(size), 0) / Math.max(1, pairs.length);
-  const usage = { inputTokens: mean((size) => size.inputTokens), outputTokens: mean((size) => size.outputTokens) };
-  const prices = priceOptions(settings);
-  const rates = ratesOf(model, prices);
-  const usdPerPair = priceCall(model, usage, prices);
-  const tokens = `${Math.round(usage.inputTokens)} and ${Math.round(usage.outputTokens)} tokens per pair, in both orders${harm.length > 0 ? ' and about harm' : ''} (as ${pairs.length} replies)`;
+  const total = emptySpend();
+  // The judge of pairs is no cascade.
+  const add = (capture: Capture, scorers: readonly JudgeScorer[]): JudgeSpend =>
+    addSpend(total, expectedCalls({ ...settings, JUDGE_CASCADE: undefined }, capture, scorers));
+  for (const pair of pairs) {
+    for (const record of pairRecords(pair)) add(record, [ORDER_SCORER]);
+    if (harm.length > 0) add(chatCapture(pair.messages, [pair.after]), harm);
+  }
+  const perPair = (sum: number): number => sum / Math.max(1, pairs.length);
+  const rates = ratesOf(model, priceOptions(settings));
+  const usdPerPair = rates === null || total.usd === null ? null : perPair(total.usd);
+  const tokens = `${Math.round(perPair(total.inputTokens))} and ${Math.round(perPair(total.outputTokens))} tokens per pair, in both orders${harm.length > 0 ? ' and about harm' : ''} (as ${pairs.length} replies)`;
   const price = rates
     ? `${rates.input} and ${rates.output} US dollars per million (${PRICE_SOURCE})`
     : 'the price is unknown';

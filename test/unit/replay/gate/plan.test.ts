@@ -188,7 +188,7 @@ describe('the cost of the judge', () => {
     after: message('abc '.repeat(300)),
   };
   const cost = (model: string) =>
-    judgeCost({ BEDROCK_MODEL_ID: model, MLFLOW_EVALUATION_MODEL_PARAM: {} }, 250, [pair], []);
+    judgeCost({ BEDROCK_MODEL_ID: model, MLFLOW_EVALUATION_MODEL_PARAM: {}, JUDGE_PRICES: {} }, 250, [pair], []);
 
   test('is pairs times the price of two calls', () => {
     const { usdPerPair, usd, basis } = cost('anthropic.claude-sonnet-4-6');
