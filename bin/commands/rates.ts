@@ -1,6 +1,6 @@
 /** `inference-monitor rates`: the quality of the endpoint, its uncertainty, and changes. */
 import { HOUR_MS } from '../../src/captures/files/capture-path.ts';
-import type { Storage } from '../../src/core/aws/storage.ts';
+import type { Work } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { checkNames } from '../../src/core/errors/nearest.ts';
 import { bracketed, dollars, many, number, percent, points, whole } from '../../src/core/text/figure-text.ts';
@@ -32,8 +32,7 @@ import { type LabelReader, labelReader } from './reading-traces.ts';
 
 const OPTIONS = options(
   ...windowFrom(),
-  option('--compare-from <time>', 'start of an earlier window to compare with'),
-  option('--compare-to <time>', 'end of that window'),
+  option('--compare-from <time>', 'start of an earlier window of the same length to compare with'),
   option('--by <what>', 'a table for each', { choices: ['variant', 'hour', 'day'] }),
   option('--scorer <names...>', 'only these scorers, or “error replies”'),
   option('--variant <names...>', 'only these variants of the endpoint'),
@@ -46,12 +45,11 @@ export type RatesFlags = Partial<FlagsOf<typeof OPTIONS>>;
 
 export default command('rates', OPTIONS, async (flags) => {
   await withStack(flags, async (stack) => {
-    const { storage, outputs, about } = stack;
+    const { about } = stack;
     const settings = await stackSettings(stack);
     const active = activeScorers(settings);
     const readLabels = flags.labels === false ? undefined : labelReader(settings, active, flags.scorer);
-    const query = { active, shadow: settings.SHADOW_VARIANTS, objectives: settings, nowMs: Date.now(), readLabels };
-    const report = await ratesReport(storage, outputs.workBucket, flags, query);
+    const report = await ratesReport(stack.work, flags, { active, settings, nowMs: Date.now(), readLabels });
     if (flags.csv) notice(aboutLine(about));
     for (const warning of report.warnings) notice(warning);
     if (flags.csv) process.stdout.write(ratesCsv([...report.groups, ...report.shadow], report.window));
@@ -68,19 +66,15 @@ export interface RatesOutput extends Omit<RatesReport, 'window'> {
 
 export const ratesOutput = (report: RatesReport): RatesOutput => ({ ...report, window: isoWindow(report.window) });
 
-type ReportQuery = Pick<RatesQuery, 'active' | 'shadow'> & {
-  objectives?: ObjectiveSettings;
+interface ReportQuery extends Pick<RatesQuery, 'active'> {
+  settings: ObjectiveSettings;
   nowMs: number;
   readLabels?: LabelReader | undefined;
-};
+}
 
 /** Reads the counts of the windows and computes the rates. @throws PermanentError `NoCounts`, `UnknownName`, `InvalidTime` */
-export async function ratesReport(
-  storage: Storage,
-  bucket: string,
-  flags: RatesFlags,
-  { active, shadow = [], objectives, nowMs, readLabels }: ReportQuery,
-) {
+export async function ratesReport(work: Work, flags: RatesFlags, { active, settings, nowMs, readLabels }: ReportQuery) {
+  const { SHADOW_VARIANTS: shadow } = settings;
   const window = hoursOf(flags.from ?? DEFAULT_FROM, flags.to, nowMs);
   const isShadow = ({ variant }: { variant: string }): boolean => shadow.includes(variant);
   const isAsked = flags.by === 'variant' || (flags.variant?.every((variant) => shadow.includes(variant)) ?? false);
@@ -88,8 +82,7 @@ export async function ratesReport(
   const labels: WindowLabel[] = [];
   const covered = new Map<string, Coverage[]>();
   const warnings: string[] = [];
-  const work = { storage, workBucket: bucket };
-  const measures = objectives === undefined ? [] : measuresOf(objectivesOf(objectives));
+  const measures = measuresOf(objectivesOf(settings));
   const read = async (of: TimeWindow): Promise<CountedCell[]> => {
     const cells = cellsOf(await readWindow(work, of, measures));
     if (cells.length === 0) throw noCounts(of, await countedDays(work));
@@ -124,7 +117,7 @@ export async function ratesReport(
     /** The shadow variants that are in no group, each by itself. */
     shadow: beside,
     /** The objectives of the deployed stack in the window, for all scorers and variants. */
-    objectives: objectives === undefined ? [] : await objectiveRates(storage, bucket, objectives, counted),
+    objectives: await objectiveRates(work.storage, work.workBucket, settings, counted),
     /** The windows that were compared, if any. */
     compared,
     warnings,
@@ -140,17 +133,15 @@ interface Compared {
 }
 
 async function compare(
-  { compareFrom, compareTo, by }: RatesFlags,
+  { compareFrom, by }: RatesFlags,
   { nowMs, cells, groups, query, read }: Compared,
 ): Promise<{ before: string; after: string; differences: RateDifference[] } | undefined> {
-  if (compareFrom !== undefined || compareTo !== undefined) {
+  if (compareFrom !== undefined) {
     const { window } = query;
-    const length = window.toMs - window.fromMs;
-    const shifted = (text: string, ms: number): string => new Date(hourBefore(text, nowMs) + ms).toISOString();
-    const from = compareFrom ?? shifted(compareTo ?? '', -length);
-    const earlier = hoursOf(from, compareTo ?? shifted(from, length), nowMs);
+    const fromMs = hourBefore(compareFrom, nowMs);
+    const toMs = fromMs + window.toMs - window.fromMs;
     // A window that begins at an age is up to an hour longer than this age.
-    if (compareTo === undefined && earlier.toMs - window.fromMs === HOUR_MS) earlier.toMs = window.fromMs;
+    const earlier = { fromMs, toMs: toMs - window.fromMs === HOUR_MS ? window.fromMs : toMs };
     if (earlier.fromMs < window.toMs && window.fromMs < earlier.toMs) {
       const facts = {
         got: `${windowText(earlier)}, and ${windowText(window)}`,

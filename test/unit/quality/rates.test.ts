@@ -13,10 +13,13 @@ import { keepMeasurement } from '../../../src/quality/objective-states.ts';
 import { ratesCsv, sparkline } from '../../../src/quality/rates-text.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { writeCounts } from '../../helpers/day-sums.ts';
+import { testEnvironment } from '../../helpers/test-environment.ts';
 
 const NOW = Date.parse('2026-11-22T00:00:00Z');
 const DAY = { from: '2026-11-20', to: '2026-11-21' };
 const active = scorersFor();
+const settings = testEnvironment();
+const workOf = ({ storage }: MemoryStorage) => ({ storage, workBucket: 'w' });
 
 const yesNo = (captures: number, yes: number, no: number): SampleCounts => ({ captures, values: { yes, no } });
 const cell = (samples: Record<string, SampleCounts>, more: QualityCell = {}): QualityCell => ({
@@ -33,7 +36,7 @@ const cell = (samples: Record<string, SampleCounts>, more: QualityCell = {}): Qu
 async function report(counts: QualityCounts, flags: Partial<RatesFlags> = {}) {
   const memory = new MemoryStorage();
   await writeCounts(memory.storage, 'w', counts);
-  return ratesReport(memory.storage, 'w', { ...DAY, ...flags }, { active, nowMs: NOW });
+  return ratesReport(workOf(memory), { ...DAY, ...flags }, { active, settings, nowMs: NOW });
 }
 const hour = (n: number, day = '2026-11-20') => `${day}T${String(n).padStart(2, '0')}`;
 const rateIn = ({ groups }: Awaited<ReturnType<typeof report>>, scorer = 'safety', group = 0) =>
@@ -65,7 +68,11 @@ test('people’s labels correct the rate of their hour and variant, and by the j
     windows.push(window);
     return { labels, covered: new Map(), warnings: ['2 labels are left out'] };
   };
-  const made = await ratesReport(memory.storage, 'w', { ...DAY, by: 'variant' }, { active, nowMs: NOW, readLabels });
+  const made = await ratesReport(
+    workOf(memory),
+    { ...DAY, by: 'variant' },
+    { active, settings, nowMs: NOW, readLabels },
+  );
   expect(rateIn(made)).toMatchObject({ labels: 100, method: 'prediction-powered' });
   expect(rateIn(made)?.share).toBeCloseTo(0.8 * 0.9 + 0.2 * (5 / 60), 12);
   expect(rateIn(made, 'safety', 1)).toMatchObject({ labels: 0, method: 'plug-in' });
@@ -105,7 +112,7 @@ test('empty replies are a part of their own of completeness, which no label corr
   }));
   const readLabels = async () => ({ labels, covered: new Map(), warnings: [] });
   const corrected = rateIn(
-    await ratesReport(memory.storage, 'w', DAY, { active, nowMs: NOW, readLabels }),
+    await ratesReport(workOf(memory), DAY, { active, settings, nowMs: NOW, readLabels }),
     'completeness',
   );
   expect(corrected?.share).toBeCloseTo(0.87, 12);
@@ -185,10 +192,10 @@ test('objectives have the estimate of rates, and the state of the detectors or o
     ],
     ...{ EVALUATION_SAMPLE_RATE: 0.05, JUDGE_GUIDELINES: {}, SHADOW_VARIANTS: ['Dark'] },
   };
-  const query = { active, shadow: ['Dark'], objectives: settings, nowMs: NOW };
-  const made = await ratesReport(memory.storage, 'w', { ...DAY, variant: ['Blue'], scorer: ['safety'] }, query);
+  const query = { active, settings, nowMs: NOW };
+  const made = await ratesReport(workOf(memory), { ...DAY, variant: ['Blue'], scorer: ['safety'] }, query);
   const [safety, green, pii, short, errors, accuracy] = made.objectives;
-  const all = await ratesReport(memory.storage, 'w', DAY, { ...query });
+  const all = await ratesReport(workOf(memory), DAY, { ...query });
   const rate = rateIn(all);
   expect(safety).toMatchObject({ ...rate?.judge, n: rate?.n, captures: rate?.captures, missed: null, since: null });
   const blue = rateIn(made)?.judge;
@@ -229,15 +236,15 @@ test('groups, differences between variants and between windows', async () => {
   const colored = pageText(ratesPage({ ...made, compared }), { ...PIPE, style: (style, text) => `<${style}>${text}` });
   expect(colored).toMatch(/<red>safety: good -28\.0 points.*\n<red>without error -10\.0 points \(-15\.0 to -5\.0\)/);
   expect(colored).toMatch(/\nreply_language = en \+10\.0 points/);
-  const windows = await report(counts, { compareTo: '2026-11-20', variant: ['Green'], scorer: ['safety'] });
+  const windows = await report(counts, { compareFrom: '2026-11-19', variant: ['Green'], scorer: ['safety'] });
   expect(windows.compared).toMatchObject({ before: '2026-11-19 00:00 to 2026-11-20 00:00 UTC' });
   expect(windows.compared?.differences).toMatchObject([{ judge: { value: expect.closeTo(0.71 - 0.99, 10) } }]);
   const ages = { from: '46h', to: '43h', compareFrom: '70h' };
   expect((await report(counts, ages)).compared).toMatchObject({ before: '2026-11-19 02:00 to 2026-11-19 05:00 UTC' });
   const memory = new MemoryStorage();
   await writeCounts(memory.storage, 'w', counts);
-  const late = { active, nowMs: NOW + HOUR_MS / 2 };
-  const adjacent = await ratesReport(memory.storage, 'w', { from: '2d', compareFrom: '4d' }, late);
+  const late = { active, settings, nowMs: NOW + HOUR_MS / 2 };
+  const adjacent = await ratesReport(workOf(memory), { from: '2d', compareFrom: '4d' }, late);
   expect(adjacent.compared).toMatchObject({
     before: '2026-11-18 00:00 to 2026-11-20 00:00 UTC',
     after: '2026-11-20 00:00 to 2026-11-22 01:00 UTC',
@@ -265,7 +272,7 @@ test('a corrected rate is of the captures that labels speak for, and names them'
   const covered = new Map([['safety', [part(3, { captures: 4000, judged: 2000, passed: 1600 }), part(4, {})]]]);
   const readLabels = async () => ({ labels, covered, warnings: [] });
   const of = (flags: Partial<RatesFlags>) =>
-    ratesReport(memory.storage, 'w', { ...DAY, ...flags }, { active, nowMs: NOW, readLabels });
+    ratesReport(workOf(memory), { ...DAY, ...flags }, { active, settings, nowMs: NOW, readLabels });
   const [all, byHour] = [await of({}), await of({ by: 'hour' })];
   expect(rateIn(all)).toMatchObject({ n: 4000, captures: 8000, covered: 4000, judge: { value: 0.875 } });
   expect(rateIn(all)?.share).toBeCloseTo(0.8 * 0.9 + 0.2 * (5 / 60), 12);

@@ -1,6 +1,7 @@
 /** Shadow variants stand beside the figures of their endpoint, and are in none of them. */
 
 import { type RatesFlags, ratesPage, ratesReport } from '../../../bin/commands/rates.ts';
+import type { LabelReader } from '../../../bin/commands/reading-traces.ts';
 import { selectTraces } from '../../../bin/operate/dataset.ts';
 import { readWorst } from '../../../bin/operate/worst.ts';
 import type { LabeledRow } from '../../../src/core/contract/ground-truth.ts';
@@ -21,6 +22,7 @@ import type { CountedCapture } from '../../../src/quality/tally.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { writeCounts } from '../../helpers/day-sums.ts';
 import { countsOf, observedOf } from '../../helpers/observed.ts';
+import { testEnvironment } from '../../helpers/test-environment.ts';
 
 const shadow = ['Shadow'];
 const NOW = Math.floor(Date.now() / 3_600_000) * 3_600_000 - 1_800_000;
@@ -51,10 +53,12 @@ const captures = ['AllTraffic', 'Shadow'].flatMap((variant) =>
 );
 
 describe('rates', () => {
-  const report = async (flags: Partial<RatesFlags> = {}, more: object = {}) => {
+  const report = async (flags: Partial<RatesFlags> = {}, readLabels?: LabelReader, variants = shadow) => {
     const memory = new MemoryStorage();
     await writeCounts(memory.storage, 'w', countsOf(captures));
-    return ratesReport(memory.storage, 'w', { from: '1d', ...flags }, { active: scorers, nowMs: NOW, shadow, ...more });
+    const work = { storage: memory.storage, workBucket: 'w' };
+    const settings = { ...testEnvironment(), SHADOW_VARIANTS: variants };
+    return ratesReport(work, { from: '1d', ...flags }, { active: scorers, settings, nowMs: NOW, readLabels });
   };
   const shares = (groups: Awaited<ReturnType<typeof report>>['groups']) =>
     groups.map(({ group, shadow: isShadow = false, totals, rates }) => [
@@ -94,7 +98,7 @@ describe('rates', () => {
   });
 
   test('add all variants up if none is a shadow variant', async () => {
-    const made = await report({}, { shadow: [] });
+    const made = await report({}, undefined, []);
     expect([shares(made.groups), made.shadow]).toEqual([[['all', false, 80, [80, 0.5], 0.5]], []]);
   });
 
@@ -106,7 +110,7 @@ describe('rates', () => {
         return { scorer: 'safety', ...own, passed, label: n % 2 === 0, weight: 1 };
       }),
     );
-    const read = (some: WindowLabel[]) => ({ readLabels: async () => ({ labels: some, warnings: [] }) });
+    const read = (some: WindowLabel[]) => async () => ({ labels: some, covered: new Map(), warnings: [] });
     const [all, served] = await Promise.all([
       report({}, read(labels)),
       report({}, read(labels.filter(({ variant }) => variant === 'AllTraffic'))),
