@@ -45,7 +45,8 @@ process.once('beforeExit', () => {
 main()
   .catch(async (error: unknown) => {
     const { failureText, isHelp } = await import('./program.ts');
-    const { notice } = await import('./cli/output.ts');
+    const { notice, progress } = await import('./cli/output.ts');
+    progress.end();
     process.exitCode = isHelp(error) ? EXIT.done : EXIT.notDone;
     const how = { debug: args.includes('--debug'), json: args.includes('--json') };
     const text = failureText(error, how);

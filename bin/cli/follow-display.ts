@@ -6,8 +6,8 @@ import { durationText } from '../../src/core/text/terminal-text.ts';
 import { sum } from '../../src/core/values/sum.ts';
 import { hasEnded, type RunProgress } from '../operate/run-progress.ts';
 import { unlessInterrupted } from './interruption.ts';
-import { terminal } from './output.ts';
-import { type Facts, startProgress } from './progress.ts';
+import { progress, terminal } from './output.ts';
+import type { Facts } from './progress.ts';
 
 /**
  * Follows work to its end on the terminal. Ctrl-C leaves it running.
@@ -19,26 +19,25 @@ export async function followed<T>(
   work: (display: ReturnType<typeof followDisplay>, signal: AbortSignal) => Promise<T>,
   comeBack: () => string[],
 ): Promise<T | undefined> {
-  const display = followDisplay(process.stderr);
+  const display = followDisplay();
   try {
     return await unlessInterrupted(({ signal }) => work(display, signal), comeBack);
   } finally {
-    display.end();
+    progress.end();
   }
 }
 
-/** Shows the progress of followed runs on a stream. */
-export function followDisplay(output: NodeJS.WriteStream, progress = startProgress(output)) {
+/** Shows the progress of followed runs. */
+export function followDisplay(shown = progress) {
   const speed = followSpeed();
-  const log = (line: string): void => progress.log(pageText([line], terminal(output)).trimEnd());
+  const log = (line: string): void => shown.log(pageText([line], terminal(process.stderr)).trimEnd());
   return {
     /** Shows the reason for waiting, before there are lines. */
-    wait: (text: string) => progress.show(text),
+    wait: (text: string) => shown.show(text),
     show(runs: readonly RunProgress[]) {
       for (const { name, news } of runs) for (const line of news) log(runs.length > 1 ? `${name}: ${line}` : line);
-      progress.show(progressOf(runs, speed(runs, Date.now()), Date.now()));
+      shown.show(progressOf(runs, speed(runs, Date.now()), Date.now()));
     },
-    end: () => progress.end(),
   };
 }
 

@@ -4,6 +4,7 @@ import { type Page, pageText } from '../../src/core/text/page.ts';
 import { columnsOf, PIPE, singleLine, type TextOptions } from '../../src/core/text/terminal-text.ts';
 import { GATE_EXIT_CODES } from '../../src/replay/gate/types.ts';
 import { option } from './options.ts';
+import { startProgress } from './progress.ts';
 import { INTERRUPTED } from './stop-signals.ts';
 
 /** The option of every command that prints data. */
@@ -39,6 +40,7 @@ export function aboutLine({ endpoint, stack, experiment }: About): string {
  */
 export function print<T extends object>(value: T, json: boolean | undefined, page: Page, about?: About): void {
   const whole = [about && aboutLine(about), ...page];
+  progress.end();
   process.stdout.write(json ? jsonText({ ...about, ...value }) : pageText(whole, terminal()));
 }
 
@@ -48,10 +50,11 @@ export function terminal(stream: NodeJS.WriteStream = process.stdout): TextOptio
   return { width: columnsOf(stream), style: (style, text) => styleText(style, text, { stream }) };
 }
 
+/** The progress of the command, on standard error. Printing the result ends it. */
+export const progress = startProgress(process.stderr);
+
 /** Prints a line for a person to standard error. */
-export function notice(line: string): void {
-  process.stderr.write(pageText([line], terminal(process.stderr)));
-}
+export const notice = (line: string): void => progress.log(pageText([line], terminal(process.stderr)).trimEnd());
 
 export const EXIT = {
   /** The command succeeded. */

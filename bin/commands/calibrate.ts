@@ -34,10 +34,9 @@ import {
   options,
   parsed,
 } from '../cli/options.ts';
-import { type About, EXIT, jsonOption, notice, print } from '../cli/output.ts';
+import { type About, EXIT, jsonOption, notice, print, progress } from '../cli/output.ts';
 import { assertHasTexts, type CommandSettings, commandSettings } from '../cli/settings.ts';
 import { calibrationPage } from './calibrate-text.ts';
-import { progress } from './reading-traces.ts';
 
 /** Default maximum cost of one calibration. The anchor set costs about one dollar. */
 const DEFAULT_BUDGET_USD = 20;
@@ -131,9 +130,8 @@ async function judgeItems(
   const most = mostUsd(open, { judge, scorers, ask });
   const asked = `Asking ${models.map(judgeName).join(' behind ')} about ${many(open.length, 'label')}`;
   notice(`${asked}, which costs ${most === 0 ? 'nothing' : `at most ${dollars(most)}`}.`);
-  const told = (done: number, of: number): void => progress(`${done} of ${of} exchanges judged`);
+  const told = (done: number, of: number): void => progress.show(`${done} of ${of} exchanges judged`);
   const { pairs, ...found } = await askAll(open, { judge, scorers, ask, budgetUsd, progress: told });
-  progress('');
   return calibrationReport({ source, scorers, pairs: [...given, ...pairs], ...found });
 }
 
@@ -144,19 +142,17 @@ function readFromMlflow(options: Flags, settings: CommandSettings, all: readonly
       filter: options.filter,
       only: options.scorer,
       judge: options.judgedBy,
-      progress: (traces: number) => progress(`${traces} traces read`),
+      progress: (traces: number) => progress.show(`${traces} traces read`),
     };
     const whereIn = (traces: number): string => `experiment ${experiment.name} (${traces} traces)`;
     if (options.groundTruth) {
       const { pairs, traces } = await readTruthPairs(mlflow.rest, { ...query, scorers: all });
-      progress('');
       const source = { kind: 'groundTruth', where: whereIn(traces) } as const;
       const scorers = all.map(({ name, version }) => ({ name, version, values: RIGHT_VALUES }));
       return calibrationReport({ source, scorers, pairs, unanswered: [] });
     }
     const scorers = all.filter(isJudgeScorer);
     const found = await readMlflowLabels(mlflow.rest, { ...query, scorers });
-    progress('');
     return calibrationReport({ source: { kind: 'mlflow', where: whereIn(found.traces) }, scorers, ...found });
   });
 }

@@ -13,7 +13,7 @@ import { decodeOptions } from '../../src/monitoring/chunk/decode-lines.ts';
 import { filterOption, mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
 import { assertNew, withNewFile } from '../cli/new-file.ts';
 import { command, type FlagsOf, numbers, option, options, parsed } from '../cli/options.ts';
-import { EXIT, notice, print } from '../cli/output.ts';
+import { EXIT, notice, print, progress } from '../cli/output.ts';
 import { assertHasTexts } from '../cli/settings.ts';
 import { windowFrom } from '../cli/window.ts';
 import {
@@ -23,7 +23,7 @@ import {
   selectTraces,
   type VerdictCondition,
 } from '../operate/dataset.ts';
-import { progress, tracesQuery } from './reading-traces.ts';
+import { tracesQuery } from './reading-traces.ts';
 
 const [DEFAULT_LIMIT, MOST] = [1000, 10_000];
 
@@ -72,7 +72,6 @@ async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow) {
   // One additional trace shows whether there are more.
   const found = await selectTraces(mlflow.rest, { ...selection, limit: flags.limit + 1 });
   const selected = found.slice(0, flags.limit);
-  progress('');
   if (selected.length === 0) {
     const expected = 'conditions that a trace of the window meets; MLflow’s page shows what there is';
     throw new PermanentError('NothingSelected', 'No trace meets the conditions', { got: '0 traces', expected });
@@ -91,7 +90,7 @@ async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow) {
       storage: new Storage(createS3Client()),
       experimentId: experiment.id,
       maxLineBytes: settings.MAX_LINE_BYTES,
-      onFile: (done, total) => progress(`${done} of ${total} capture files read`),
+      onFile: (done, total) => progress.show(`${done} of ${total} capture files read`),
       consume: async (raw, one) => {
         await write((flags.raw ? raw.bytes : maskedLine(raw.bytes, options)) ?? Buffer.of());
         const record = datasetId === undefined ? undefined : datasetRecord(raw, one, options);
@@ -99,7 +98,6 @@ async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow) {
         await fill(RECORDS_PER_REQUEST);
       },
     });
-    progress('');
     await fill(1);
     return without;
   });

@@ -4,8 +4,7 @@ import { PermanentError } from '../../src/core/errors/errors.ts';
 import type { ForwardEnvironment } from '../../src/core/settings/environment.ts';
 import { many } from '../../src/core/text/figure-text.ts';
 import { command, type FlagsOf, option, options } from '../cli/options.ts';
-import { print } from '../cli/output.ts';
-import { startProgress } from '../cli/progress.ts';
+import { print, progress } from '../cli/output.ts';
 import { type DeployedStack, stackOptions, withStack } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
 import { filesToForward, findForwarding, putBack, sendEvents } from '../operate/forwarding.ts';
@@ -46,13 +45,10 @@ export default command('forward', OPTIONS, async (flags) => {
   });
 });
 
-async function queueFiles(stack: DeployedStack, forwarding: ForwardEnvironment, flags: ForwardFlags) {
+function queueFiles(stack: DeployedStack, forwarding: ForwardEnvironment, flags: ForwardFlags) {
   const found = filesToForward(stack.storage, forwarding, { within: flags.prefix, ...windowOfFlags(flags) });
   const queue = flags.dryRun ? undefined : forwarding.FORWARD_QUEUE;
-  const progress = startProgress(process.stderr);
-  const sum = await sendEvents(stack.clients.lambda, queue, found, (files) => progress.show(many(files, 'file')));
-  progress.end();
-  return sum;
+  return sendEvents(stack.clients.lambda, queue, found, (files) => progress.show(many(files, 'file')));
 }
 
 function reportText({ files, bytes, queued }: ForwardReport, { failed }: ForwardFlags): string {

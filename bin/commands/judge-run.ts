@@ -19,14 +19,11 @@ import { CAPTURE_FILES } from '../../src/replay/source/open-source.ts';
 import type { SourceFile } from '../../src/replay/source/types.ts';
 import { confirmed } from '../cli/confirm.ts';
 import { requireJudge } from '../cli/judge-access.ts';
-import { notice } from '../cli/output.ts';
-import { startProgress } from '../cli/progress.ts';
+import { notice, progress } from '../cli/output.ts';
 import { type CommandSettings, commandSettings } from '../cli/settings.ts';
 import { type OfflineLine, offlineLines, openCaptures } from '../offline/capture-files.ts';
 import { judgeCaptures, type SelectedCapture, selectCaptures, unsampled } from '../offline/judge-captures.ts';
 import type { JudgeFlags } from './judge-options.ts';
-
-const QUIET_MS = 1_000;
 
 /** Spending more than this needs a person's consent, in US dollars. */
 const CONFIRM_USD = 1;
@@ -69,18 +66,13 @@ async function judgeOpened(files: readonly SourceFile[], asked: Asked, signal: A
   const found = isAsked ? await agreed(capturesOf(files, asked, nothingSeen()), asked, judge) : 0;
   if (found === undefined) return undefined;
   const limit = !isPaid || flags.budget === 0 ? undefined : new OwnLimit(flags.budget);
-  const progress = startProgress(process.stderr);
-  const startedAt = Date.now();
   const seen = nothingSeen();
   const onCapture = (done: number): void => {
-    // Short work needs no progress display.
-    if (Date.now() - startedAt < QUIET_MS) return;
     const of = Math.max(found, seen.selected);
     progress.show({ facts: [`judged ${done} of ${of}`], share: done / of });
   };
   const captures = capturesOf(files, asked, seen);
   const { report, failure } = await judgeCaptures(captures, { judge, limit, scorers, signal, onCapture });
-  progress.end();
   if (failure !== undefined && report.verdicts.length === 0 && !signal.aborted) throw failure;
   for (const remark of remarks(seen, flags.limit)) notice(remark);
   const thresholds = (flags.atLeast ?? []).map(({ scorer, atLeast }) => {

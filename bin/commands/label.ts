@@ -16,7 +16,7 @@ import { command, numbers, option, options, parsed } from '../cli/options.ts';
 import { notice, print } from '../cli/output.ts';
 import { assertHasTexts } from '../cli/settings.ts';
 import { windowFrom } from '../cli/window.ts';
-import { progress, tracesQuery } from './reading-traces.ts';
+import { tracesQuery } from './reading-traces.ts';
 
 /** At least one trace of each verdict. More than the maximum will not be labelled before the next call. */
 const [FEWEST, MOST] = [2, 5000];
@@ -39,10 +39,7 @@ export default command('label', OPTIONS, async (flags) => {
     const chosen = scorers.filter(({ name }) => flags.scorer.includes(name)).map(withPass);
     notice(`writes to: MLflow, ${mlflow.target.baseUrl.origin}`);
     const picks: LabelPicks[] = [];
-    for (const scorer of chosen) {
-      picks.push(await pickLabels(mlflow.rest, { ...query, scorer, next: flags.next }));
-      progress('');
-    }
+    for (const scorer of chosen) picks.push(await pickLabels(mlflow.rest, { ...query, scorer, next: flags.next }));
     print({ picks }, flags.json, picks.map(picksPart), about);
   });
 });

@@ -1,4 +1,4 @@
-/** For commands that read traces: the progress, the shadow variants that are left out, and the labels of a window. */
+/** For commands that read traces: the query, the shadow variants that are left out, and the labels of a window. */
 
 import { countBy } from '../../src/core/values/counts.ts';
 import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
@@ -9,21 +9,16 @@ import type { Unanswered } from '../../src/quality/calibration/types.ts';
 import { readWindowLabels, type WindowLabels } from '../../src/quality/calibration/window-labels.ts';
 import type { TimeWindow } from '../../src/quality/counts-store.ts';
 import { type OpenedMlflow, withExperiment } from '../cli/mlflow.ts';
-import { notice } from '../cli/output.ts';
+import { notice, progress } from '../cli/output.ts';
 import type { CommandSettings } from '../cli/settings.ts';
 import { type WindowFlags, windowOfFlags } from '../cli/window.ts';
-
-/** Replaces the current line of the terminal. */
-export const progress = (text: string): void => {
-  if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K${text}`);
-};
 
 /** Returns the query for the options of a command. Prints which shadow variants are left out. */
 export function tracesQuery({ experiment, settings }: OpenedMlflow, window: WindowFlags, filter?: string): TraceQuery {
   const query = { experimentId: experiment.id, filter, shadow: settings.SHADOW_VARIANTS, ...windowOfFlags(window) };
   const variants = shadowLeftOut(query).join(', ');
   if (variants !== '') notice(`Left out: the traces of shadow variants (${variants}).`);
-  return { ...query, progress: (traces) => progress(`${traces} traces read`) };
+  return { ...query, progress: (traces) => progress.show(`${traces} traces read`) };
 }
 
 /** Reads labels, with warnings about missing labels. */
@@ -41,13 +36,12 @@ export function labelReader(
     const query = {
       ...{ fromMs, toMs, only },
       scorers: active.filter(isJudgeScorer),
-      progress: (traces: number) => progress(`${traces} traces read for their labels`),
+      progress: (traces: number) => progress.show(`${traces} traces read for their labels`),
     };
     try {
       const { labels, covered, unanswered } = await withExperiment(settings, (mlflow, { id: experimentId }) =>
         readWindowLabels(mlflow.rest, { experimentId, ...query }),
       );
-      progress('');
       return { labels, covered, warnings: leftOut(unanswered) };
     } catch (error) {
       const { name, message } = error as Error;

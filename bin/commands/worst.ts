@@ -16,7 +16,7 @@ import { windowFrom } from '../cli/window.ts';
 import type { StandingVerdict } from '../operate/standing-verdicts.ts';
 import { readWorst, type WorstTrace, type WorstTraces } from '../operate/worst.ts';
 import { tagFilter } from './dataset.ts';
-import { progress, tracesQuery } from './reading-traces.ts';
+import { tracesQuery } from './reading-traces.ts';
 
 const MOST = 1000;
 
@@ -43,7 +43,6 @@ export default command('worst', OPTIONS, (flags) =>
       limit: flags.limit,
       server: webPageOf(mlflow.target),
     });
-    progress('');
     if (settings.CONTENT === 'none') notice(`Traces have no texts, since CONTENT=none. ${HOW_TO_READ}`);
     const of = windowText({ fromMs: query.fromMs ?? 0, toMs: query.toMs ?? Date.now() });
     const total = `${of}: ${found.traces} traces, ${found.judged} of them judged, ${found.failing} with a failing verdict`;

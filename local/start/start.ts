@@ -132,7 +132,7 @@ async function processAll(environment: LocalEnvironment, deployed: DeployedEndpo
   for (const captures of deployed) {
     const { endpoint, files, outputs } = captures;
     const { captureBucket, stateMachineArn, workBucket } = outputs;
-    const { wait: onWait, show: onPoll } = followDisplay(process.stderr, progress);
+    const { wait: onWait, show: onPoll } = followDisplay(progress);
     const common = { clients, captureBucket, workBucket, stateMachineArn, signal, onWait, onPoll };
     const own = await (isBackfill(captures)
       ? runBackfill({ ...common, prefix: `${endpoint}/` })
