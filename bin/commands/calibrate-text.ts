@@ -2,18 +2,18 @@
 import type { Estimate } from '../../src/core/statistics/share.ts';
 import { bracketed, dollars, percent } from '../../src/core/text/figure-text.ts';
 import { block, facts, firstOf, type Page, type Part, section, table } from '../../src/core/text/page.ts';
-import { excerpt, namedCounts } from '../../src/core/text/terminal-text.ts';
-import { countBy } from '../../src/core/values/counts.ts';
+import { excerpt } from '../../src/core/text/terminal-text.ts';
 import type { AssessmentValue } from '../../src/mlflow/types.ts';
 import type { Drift } from '../../src/quality/calibration/drift.ts';
 import type { CalibrationReport, ScorerReport } from '../../src/quality/calibration/report.ts';
-import type { LabeledVerdict } from '../../src/quality/calibration/types.ts';
+import type { LabeledVerdict, Unanswered } from '../../src/quality/calibration/types.ts';
 
 import TEXTS from './calibrate-texts.json' with { type: 'json' };
 
 /** Maximum number of disagreements on the page. The JSON contains all of them. */
 const MAX_SHOWN = 20;
 const MAX_TEXT_CHARS = 160;
+const MAX_REASON_CHARS = 300;
 
 const shareText = (share: Estimate | null): string => bracketed(share, percent);
 
@@ -58,6 +58,14 @@ function driftPart(drift: Drift): Part {
   );
 }
 
+/** Each reason why labels have no verdict, with their number and its first message. */
+const leftOutPart = (unanswered: readonly Unanswered[]): Part =>
+  block(
+    ...[...Map.groupBy(unanswered, ({ reason }) => reason)].map(
+      ([reason, items]) => `Left out: ${reason} ${items.length}: ${excerpt(items[0]?.message ?? '', MAX_REASON_CHARS)}`,
+    ),
+  );
+
 /** Returns TPR and TNR with the good value as the positive one. */
 const ofGood = ({ good, positive, tpr, tnr }: ScorerReport): (Estimate | null)[] =>
   good === undefined || good === positive ? [tpr, tnr] : [tnr, tpr];
@@ -73,7 +81,6 @@ export function calibrationPage(report: CalibrationReport): Page {
   ]);
   const all = ['all', String(overall.n), shareText(overall.agreement), '', '', '', ''];
   const disagreements = pairs.filter(({ agrees }) => !agrees).map(disagreementPart);
-  const leftOut = namedCounts(countBy(unanswered, ({ reason }) => reason));
   return [
     `${TEXTS.titles[source.kind]} ${source.where}`,
     Object.entries(judges).map(([judge, count]) => `${judge}: ${count} verdicts`),
@@ -83,7 +90,7 @@ export function calibrationPage(report: CalibrationReport): Page {
     ),
     ...scorers.filter(({ n }) => n > 0).map(confusionPart),
     block(...sharedNotes(scorers)),
-    block(leftOut && `Left out: ${leftOut}`),
+    leftOutPart(unanswered),
     pairs.length > 0 && block(`Disagreements: ${disagreements.length}`),
     ...firstOf(MAX_SHOWN, disagreements),
     drift && driftPart(drift),

@@ -5,21 +5,17 @@ import { dirname, join } from 'node:path';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { checkNames } from '../../src/core/errors/nearest.ts';
 import { readText } from '../../src/core/errors/read-text.ts';
-import { packagePath } from '../../src/core/process/package-folder.ts';
 import { dollars, many, percent } from '../../src/core/text/figure-text.ts';
-import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { cascadeOf } from '../../src/judge/connect.ts';
 import { judgeModels, judgeName } from '../../src/judge/judge-id.ts';
 import { isJudgeScorer, scorerExamples, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
-import type { JudgeScorer, Scorer } from '../../src/judge/types.ts';
 import { askAll, givenPairs, mostUsd } from '../../src/quality/calibration/ask-judge.ts';
 import { compareWithBaseline, parseBaseline } from '../../src/quality/calibration/drift.ts';
 import { addExamples, MAX_EXAMPLES } from '../../src/quality/calibration/examples.ts';
 import { parseLabels, readAnchors } from '../../src/quality/calibration/labels-file.ts';
 import { readMlflowLabels } from '../../src/quality/calibration/mlflow-labels.ts';
 import { type CalibrationReport, calibrationReport } from '../../src/quality/calibration/report.ts';
-import type { LabeledItem, Unanswered } from '../../src/quality/calibration/types.ts';
 import { RIGHT_VALUES, readTruthPairs } from '../../src/quality/calibration/window-labels.ts';
 import { requireJudge } from '../cli/judge-access.ts';
 import { experimentOptions, filterOption, withExperiment, withSettings } from '../cli/mlflow.ts';
@@ -70,72 +66,74 @@ const OPTIONS = options(
 );
 type Flags = FlagsOf<typeof OPTIONS>;
 
-export default command('calibrate', OPTIONS, async (options) => {
+export default command('calibrate', OPTIONS, async (flags) => {
   // A file and the anchor set are of no endpoint.
-  const isAsked = options.labels !== undefined || options.anchors;
-  if (isAsked) await calibrate(options, commandSettings({ BEDROCK_MODEL_ID: options.judgeModel }));
-  else await withSettings(options, (settings, stack) => calibrate(options, settings, stack?.about));
+  if (flags.labels !== undefined || flags.anchors) {
+    return calibrate(flags, commandSettings({ BEDROCK_MODEL_ID: flags.judgeModel }), judgeItems);
+  }
+  await withSettings(flags, (settings, stack) => calibrate(flags, settings, readFromMlflow, stack?.about));
 });
 
-async function calibrate(options: Flags, settings: CommandSettings, about?: About): Promise<void> {
+/** Compares the judge with people and with the baseline, prints the report, and sets the exit code. */
+async function calibrate(
+  flags: Flags,
+  settings: CommandSettings,
+  read: (flags: Flags, settings: CommandSettings) => Promise<CalibrationReport>,
+  about?: About,
+): Promise<void> {
+  const { addExamples: examples, baseline: file, minAgreement = 0, json } = flags;
   // Before the judge costs money.
-  if (options.addExamples !== undefined) {
+  if (examples !== undefined) {
     assertHasTexts(settings, 'calibrate --add-examples');
     requireClone(process.cwd());
   }
-  const report = await compareWithPeople(options, settings, activeScorers(settings));
-  if (options.baseline !== undefined) {
-    const baseline = parseBaseline(readText(options.baseline, 'The baseline'), options.baseline);
-    report.drift = compareWithBaseline(report, baseline);
+  const report = await read(flags, settings);
+  if (file !== undefined)
+    report.drift = compareWithBaseline(report, parseBaseline(readText(file, 'The baseline'), file));
+  print<CalibrationReport>(report, json, calibrationPage(report), about);
+  if (examples !== undefined) writeExamples(report, settings, examples);
+  if (report.pairs.length === 0) notice('No label has a verdict, so nothing can be compared.');
+  if (report.pairs.length === 0 || report.drift?.verdict === 'drifted') process.exitCode = EXIT.found;
+  for (const { name, agreement } of report.scorers) {
+    if (agreement === null || agreement.value >= minAgreement) continue;
+    const got = percent(agreement.value);
+    notice(`${name} agrees with too few labels; got: ${got}; expected: at least ${minAgreement * 100}%`);
+    process.exitCode = EXIT.found;
   }
-  print<CalibrationReport>(report, options.json, calibrationPage(report), about);
-  if (options.addExamples !== undefined) writeExamples(report, settings, options.addExamples);
-  setExitCode(report, options.minAgreement);
 }
 
-function compareWithPeople(
-  options: Flags,
-  settings: CommandSettings,
-  all: readonly Scorer[],
-): Promise<CalibrationReport> {
-  const { labels, anchors, scorer } = options;
-  const scorers = all.filter(isJudgeScorer);
-  if (labels !== undefined) {
-    const items = parseLabels(readText(labels, 'The labels file'), labels, scorers);
-    return judgeItems(items, { kind: 'labels', where: labels }, options, settings, scorers);
-  }
-  if (anchors === true) {
-    const items = readAnchors(packagePath(), scorers, scorer);
-    return judgeItems(items, { kind: 'anchors', where: `${items.length} items` }, options, settings, scorers);
-  }
-  return readFromMlflow(options, settings, all);
-}
-
+/** Asks the judge about the items of the file, or of the anchor set. */
 async function judgeItems(
-  all: readonly LabeledItem[],
-  source: CalibrationReport['source'],
-  { scorer: only, budget, ask }: Flags,
+  { labels, scorer: only, budget, ask }: Flags,
   settings: CommandSettings,
-  scorers: readonly JudgeScorer[],
 ): Promise<CalibrationReport> {
+  const scorers = activeScorers(settings).filter(isJudgeScorer);
+  const all =
+    labels === undefined
+      ? readAnchors(scorers, only)
+      : parseLabels(readText(labels, 'The labels file'), labels, scorers);
+  const source =
+    labels === undefined
+      ? ({ kind: 'anchors', where: `${all.length} items` } as const)
+      : ({ kind: 'labels', where: labels } as const);
   checkNames('LLM scorer', only, scorers);
   const items = only === undefined ? all : all.filter(({ scorer }) => only.includes(scorer));
   const open = items.filter(({ verdict }) => verdict === undefined);
   const given = givenPairs(items);
   if (open.length === 0) return calibrationReport({ source, scorers, pairs: given, unanswered: [] });
   const budgetUsd = budget === 0 ? undefined : budget;
-  const models = judgeModels(settings);
   await requireJudge(settings, budget);
   const judge = cascadeOf(settings);
   const most = mostUsd(open, { judge, scorers, ask });
-  const asked = `Asking ${models.map(judgeName).join(' behind ')} about ${many(open.length, 'label')}`;
+  const asked = `Asking ${judgeModels(settings).map(judgeName).join(' behind ')} about ${many(open.length, 'label')}`;
   notice(`${asked}, which costs ${most === 0 ? 'nothing' : `at most ${dollars(most)}`}.`);
   const told = (done: number, of: number): void => progress.show(`${done} of ${of} exchanges judged`);
   const { pairs, ...found } = await askAll(open, { judge, scorers, ask, budgetUsd, progress: told });
   return calibrationReport({ source, scorers, pairs: [...given, ...pairs], ...found });
 }
 
-function readFromMlflow(options: Flags, settings: CommandSettings, all: readonly Scorer[]) {
+function readFromMlflow(options: Flags, settings: CommandSettings): Promise<CalibrationReport> {
+  const all = activeScorers(settings);
   return withExperiment(settings, async (mlflow, experiment) => {
     const query = {
       experimentId: experiment.id,
@@ -162,30 +160,6 @@ function requireClone(folder: string): void {
   if (existsSync(join(folder, dirname(EXAMPLES_FILE)))) return;
   const facts = { got: folder, expected: `a clone of the project, with ${EXAMPLES_FILE}, as the working directory` };
   throw new PermanentError('NoClone', '--add-examples changes the sources that the stack is built from', facts);
-}
-
-function setExitCode(report: CalibrationReport, minAgreement = 0): void {
-  if (report.drift?.verdict === 'drifted') process.exitCode = EXIT.found;
-  if (report.pairs.length === 0) {
-    notice('No label has a verdict, so nothing can be compared.');
-    for (const line of whyUnanswered(report.unanswered)) notice(line);
-    process.exitCode = EXIT.found;
-  }
-  for (const { name, agreement } of report.scorers) {
-    if (agreement === null || agreement.value >= minAgreement) continue;
-    const got = percent(agreement.value);
-    notice(`${name} agrees with too few labels; got: ${got}; expected: at least ${minAgreement * 100}%`);
-    process.exitCode = EXIT.found;
-  }
-}
-
-const MAX_REASON_CHARS = 300;
-
-/** Returns each reason with its number and its first message. */
-export function whyUnanswered(unanswered: readonly Unanswered[]): string[] {
-  return [...Map.groupBy(unanswered, ({ reason }) => reason)].map(
-    ([reason, items]) => `${reason} ${items.length}: ${singleLine(items[0]?.message ?? '').slice(0, MAX_REASON_CHARS)}`,
-  );
 }
 
 function writeExamples(report: CalibrationReport, settings: CommandSettings, count: boolean | number): void {

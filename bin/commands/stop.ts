@@ -9,11 +9,11 @@ import { StopExecutionCommand } from '@aws-sdk/client-sfn';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import type { EndedExecution } from '../../src/core/contract/replay.ts';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
-import { exact, type Page, pageText } from '../../src/core/text/page.ts';
+import { exact, type Page } from '../../src/core/text/page.ts';
 import { putStopMark } from '../../src/replay/cloud/stop/order.ts';
 import { replayState } from '../../src/replay/cloud/stop/stop-replay.ts';
 import { command, options } from '../cli/options.ts';
-import { aboutLine, EXIT, notice, print, terminal } from '../cli/output.ts';
+import { EXIT, notice, print } from '../cli/output.ts';
 import { hintPart, nextSteps } from '../cli/run-text.ts';
 import { type DeployedStack, machinesOf, runArgument, stackOptions, withStack } from '../cli/stack.ts';
 import { type FoundExecution, findExecution } from '../operate/executions.ts';
@@ -21,30 +21,23 @@ import { hasEnded } from '../operate/run-progress.ts';
 import { type RunReport, readRunReport } from '../operate/run-report.ts';
 
 /** The output with `--json`. `status` is the status of the execution in Step Functions. */
-export type StopResult = Awaited<ReturnType<typeof stopRun> | ReturnType<typeof stopReplay>>;
+export type StopResult = Awaited<ReturnType<typeof stopRun> | ReturnType<typeof stopReplay>>['stopped'];
 
-const OPTIONS = options(
-  runArgument(),
-  ...stackOptions('print what was stopped as JSON, and the rest on standard error'),
+const OPTIONS = options(runArgument(), ...stackOptions());
+
+export default command('stop', OPTIONS, (flags) =>
+  withStack(flags, async (stack) => {
+    const found = await findExecution(stack.clients.sfn, machinesOf(stack), flags.run);
+    const { stopped, page } = await (found.kind === 'replay' ? stopReplay : stopRun)(stack, found);
+    print<StopResult>(stopped, flags.json, page, stack.about);
+  }),
 );
 
-export default command('stop', OPTIONS, async (flags) => {
-  const stream = flags.json ? process.stderr : process.stdout;
-  const say: Say = (...parts) => void stream.write(pageText(parts, terminal(stream)));
-  await withStack(flags, async (stack) => {
-    const found = await findExecution(stack.clients.sfn, machinesOf(stack), flags.run);
-    say(aboutLine(stack.about));
-    const stopped = await (found.kind === 'replay' ? stopReplay : stopRun)(stack, found, say);
-    if (flags.json) print<StopResult>(stopped, true, [], stack.about);
-  });
-});
-
-type Say = (...parts: Page) => void;
 const CAUSE = 'inference-monitor stop';
 
 // ----------------------------------------------------------------------------------------------------------- a run
 
-async function stopRun(stack: DeployedStack, { executionArn, status }: FoundExecution, say: Say) {
+async function stopRun(stack: DeployedStack, { executionArn, status }: FoundExecution) {
   const { clients, outputs } = stack;
   const isRunning = !hasEnded({ status });
   if (isRunning) {
@@ -54,17 +47,18 @@ async function stopRun(stack: DeployedStack, { executionArn, status }: FoundExec
   const found = await findExecution(clients.sfn, machinesOf(stack), executionArn);
   const report = await readRunReport(clients, outputs.workBucket, found);
   const why = report.error ? ` (${report.error.name})` : '';
-  if (found.status === 'ABORTED' && isRunning) say(...stoppedPage(report));
-  else say(`The run ${found.name} has already ended: ${report.status}${why}.`);
-  for (const arn of report.openBatchJobs) {
-    say('A batch job continues, and costs money. Its answers are lost unless the run is retried. To stop it:', [
-      exact(`aws bedrock stop-model-invocation-job --job-identifier ${arn}`),
-    ]);
-  }
-  say(...nextSteps(report, stack.flag).flatMap(hintPart));
+  const isStopped = found.status === 'ABORTED' && isRunning;
   const { openBatchJobs } = report;
+  const page = [
+    ...(isStopped ? stoppedPage(report) : [`The run ${found.name} has already ended: ${report.status}${why}.`]),
+    ...openBatchJobs.flatMap((arn) => [
+      'A batch job continues, and costs money. Its answers are lost unless the run is retried. To stop it:',
+      [exact(`aws bedrock stop-model-invocation-job --job-identifier ${arn}`)],
+    ]),
+    ...nextSteps(report, stack.flag).flatMap(hintPart),
+  ];
   /** `openBatchJobs`: ARNs of jobs at Bedrock that continue. */
-  return { kind: 'run' as const, run: found.name, status: found.status as string, openBatchJobs };
+  return { stopped: { kind: 'run' as const, run: found.name, status: found.status as string, openBatchJobs }, page };
 }
 
 function stoppedPage({ summary }: RunReport): Page {
@@ -83,11 +77,12 @@ function stoppedPage({ summary }: RunReport): Page {
 const POLL_MS = 2_000;
 const WAIT_MS = 5 * 60_000;
 
-async function stopReplay(stack: DeployedStack, found: FoundExecution, say: Say) {
+async function stopReplay(stack: DeployedStack, found: FoundExecution) {
   const { prefix, outputs, clients, storage } = stack;
   const { workBucket: bucket } = outputs;
   const { name: run, executionArn, startDate, error, cause } = found;
   let status: string = found.status;
+  const page: string[] = [];
   const state = () => replayState(storage, bucket, run, status === 'FAILED');
   if (status === 'RUNNING') {
     // Written before the execution stops: if the shards use up the account's concurrency, StopReplay starts late.
@@ -95,16 +90,16 @@ async function stopReplay(stack: DeployedStack, found: FoundExecution, say: Say)
     await clients.sfn.send(new StopExecutionCommand({ executionArn, error: 'ReplayStopped', cause: CAUSE }));
     // The execution may have ended just before.
     status = (await findExecution(clients.sfn, machinesOf(stack), executionArn)).status;
-    if (status === 'SUCCEEDED') say(`The replay ${run} ended before it could be stopped.`);
-    else say(`Stopping the replay ${run}: its shards end within seconds.`);
+    if (status === 'SUCCEEDED') page.push(`The replay ${run} ended before it could be stopped.`);
+    else notice(`Stopping the replay ${run}: its shards end within seconds.`);
   } else {
-    say(`The replay ${run} has already ended: ${status}${error ? ` (${error})` : ''}.`);
+    page.push(`The replay ${run} has already ended: ${status}${error ? ` (${error})` : ''}.`);
     if (status !== 'SUCCEEDED' && (await state()).end === 'open') {
       const detail = { executionArn, status, startDate: startDate?.getTime(), error, cause };
       const Payload = JSON.stringify({ detail } as EndedExecution);
       const FunctionName = resourceNames(prefix).replayStopper;
       await clients.lambda.send(new InvokeCommand({ FunctionName, InvocationType: 'Event', Payload }));
-      say('Its results are missing and were requested.');
+      page.push('Its results are missing and were requested.');
     }
   }
   const deadline = Date.now() + WAIT_MS;
@@ -114,15 +109,15 @@ async function stopReplay(stack: DeployedStack, found: FoundExecution, say: Say)
         `There are no results yet. A crashed shard delays them until its 15 minutes are over. Then repeat: inference-monitor stop ${run} --stack ${prefix}`,
       );
       process.exitCode = EXIT.found;
-      return { kind: 'replay' as const, run, status };
+      return { stopped: { kind: 'replay' as const, run, status }, page };
     }
     await sleep(POLL_MS);
   }
   const figures = await storage.getJson<{ sent: number; requests: number }>(bucket, replayKeys.figures(run));
   const results = `s3://${bucket}/${replayKeys.resultPrefix(run)}`;
-  say(figures ? `${figures.sent} of ${figures.requests} requests were sent. Results: ${results}` : 'Nothing was sent.');
   const { sent, requests } = figures ?? {};
-  return {
+  page.push(figures ? `${sent} of ${requests} requests were sent. Results: ${results}` : 'Nothing was sent.');
+  const stopped = {
     kind: 'replay' as const,
     run,
     status,
@@ -132,4 +127,5 @@ async function stopReplay(stack: DeployedStack, found: FoundExecution, say: Say)
     /** Location of the results in S3. */
     results: figures && results,
   };
+  return { stopped, page };
 }

@@ -295,8 +295,8 @@ describe('stopped replays', () => {
     const sent = `${numbers.length} of 20 requests were sent. Results: ${resultsOf('by-command')}\n`;
     expect([command.code, command.stdout, command.stderr]).toEqual([
       0,
-      `${STACK}Stopping the replay by-command: its shards end within seconds.\n${sent}`,
-      '',
+      `${STACK}${sent}`,
+      'Stopping the replay by-command: its shards end within seconds.\n',
     ]);
     const { records, summary } = await replays.results('by-command');
     expect(records).toHaveLength(numbers.length);

@@ -10,11 +10,11 @@
 
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import * as z from 'zod';
 import type { ChatMessage } from '../../captures/types.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { nearest } from '../../core/errors/nearest.ts';
+import { packagePath } from '../../core/process/package-folder.ts';
 import { jsonIn } from '../../core/values/json-in.ts';
 import { describeValues, readLabel } from '../../core/values/scorer-values.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
@@ -145,21 +145,19 @@ function parseLine(line: string, known: ReadonlyMap<string, Pick<JudgeScorer, 'n
 // Exchanges with fixed labels, which show whether the judge or the endpoint has changed.
 
 /** Relative to the project's root. */
-const ANCHORS_FILE = join('src', 'quality', 'calibration', 'anchors.jsonl');
+const ANCHORS_FILE = 'src/quality/calibration/anchors.jsonl';
 
 /**
  * Reads the anchor set: exchanges with fixed labels, which show whether the judge or the endpoint has changed.
  *
- * @param root folder of the project
  * @param only names of the scorers to read; default: all of `scorers`
  * @throws PermanentError `InvalidLabels`
  */
 export function readAnchors(
-  root: string,
   scorers: readonly Pick<JudgeScorer, 'name' | 'values'>[],
   only?: readonly string[],
 ): LabeledItem[] {
-  const text = readFileSync(join(root, ANCHORS_FILE), 'utf8');
+  const text = readFileSync(packagePath(ANCHORS_FILE), 'utf8');
   const kept = new Set(only ?? scorers.map(({ name }) => name));
   // Items of scorers that the user has removed are left out.
   const lines = text

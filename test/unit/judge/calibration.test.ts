@@ -1,7 +1,6 @@
 /** Calibration: labels, reports, drift, examples and the anchor set. */
 
 import { calibrationPage } from '../../../bin/commands/calibrate-text.ts';
-import { packagePath } from '../../../src/core/process/package-folder.ts';
 import { pageText } from '../../../src/core/text/page.ts';
 import { readLabel } from '../../../src/core/values/scorer-values.ts';
 import { cascade } from '../../../src/judge/cascade.ts';
@@ -255,6 +254,18 @@ describe('report', () => {
     expect(text).toContain('people   no: it insults');
     expect(text).toContain('judge    yes: all is well');
   });
+
+  test('shows the judge’s first answer of each reason why labels have no verdict', () => {
+    const one = (reason: string, message: string) => ({ id: '1', scorer: 'safety', reason, message });
+    const unanswered = [
+      one('JudgeReplyUnreadable', 'no JSON\nin it'),
+      one('JudgeReplyUnreadable', 'x'),
+      one('held', 'y'),
+    ];
+    expect(pageText(calibrationPage({ ...report([]), unanswered }))).toContain(
+      '\nLeft out: JudgeReplyUnreadable 2: no JSON in it\nLeft out: held 1: y\n',
+    );
+  });
 });
 
 describe('drift', () => {
@@ -320,7 +331,7 @@ describe('examples', () => {
 });
 
 describe('anchor set', () => {
-  const anchors = readAnchors(packagePath(), scorers) as (LabeledItem & { pair?: string })[];
+  const anchors = readAnchors(scorers) as (LabeledItem & { pair?: string })[];
   // Each pair has one failing item. The scorer decides which of its two values means failure.
   const failing = ({ scorer, label }: LabeledItem) => {
     const values = scorers.find(({ name }) => name === scorer)?.values;

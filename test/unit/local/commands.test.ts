@@ -4,7 +4,6 @@ import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { numberFlag, readFlags } from '../../../bench/support/flags.ts';
 import { startProgress } from '../../../bin/cli/progress.ts';
-import { whyUnanswered } from '../../../bin/commands/calibrate.ts';
 import { checkSettings } from '../../../local/settings/person-settings.ts';
 import { forecastLines, measureFiles } from '../../../local/start/start-report.ts';
 import { describeError } from '../../../src/core/errors/describe-error.ts';
@@ -109,11 +108,4 @@ test.each([
   ],
 ])('reports a missing AWS region or credentials without a stack: %s', (error, expected) => {
   expect(describeError(error)).toMatch(expected);
-});
-
-test('a calibration without a verdict shows the judge’s answer once per reason', () => {
-  const one = (reason: string, message: string) => ({ id: '1', scorer: 'safety', reason, message });
-  expect(
-    whyUnanswered([one('JudgeReplyUnreadable', 'no JSON\nin it'), one('JudgeReplyUnreadable', 'x'), one('held', 'y')]),
-  ).toEqual(['JudgeReplyUnreadable 2: no JSON in it', 'held 1: y']);
 });
