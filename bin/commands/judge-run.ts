@@ -60,18 +60,16 @@ interface Asked {
 async function judgeOpened(files: readonly SourceFile[], asked: Asked, signal: AbortSignal) {
   const { flags, settings, scorers } = asked;
   const isPaid = isReal(flags);
-  const standIn = () => createJudgeOver(standInTransport(), { price: () => 0 });
-  const judge = isPaid ? cascadeOf(settings) : standIn();
+  const judge = isPaid ? cascadeOf(settings) : createJudgeOver(standInTransport(), { price: () => 0 });
   const isAsked = isPaid && scorers.some(({ kind }) => kind === 'judge');
-  const found = isAsked ? await agreed(capturesOf(files, asked, nothingSeen()), asked, judge) : 0;
-  if (found === undefined) return undefined;
+  const seen: Seen = { quarantined: 0, selected: 0, isEnd: false, unreadable: [] };
+  const all = capturesOf(files, asked, seen);
+  // What they cost is told before the first is asked about. Captures that cost nothing may be too many to keep.
+  const captures = isAsked ? await Array.fromAsync(all) : all;
+  if (Array.isArray(captures) && !(await agreed(captures, asked, judge))) return undefined;
   const limit = !isPaid || flags.budget === 0 ? undefined : new OwnLimit(flags.budget);
-  const seen = nothingSeen();
-  const onCapture = (done: number): void => {
-    const of = Math.max(found, seen.selected);
-    progress.show({ facts: [`judged ${done} of ${of}`], share: done / of });
-  };
-  const captures = capturesOf(files, asked, seen);
+  const onCapture = (done: number): void =>
+    progress.show({ facts: [`judged ${done} of ${seen.selected}`], share: done / seen.selected });
   const { report, failure } = await judgeCaptures(captures, { judge, limit, scorers, signal, onCapture });
   if (failure !== undefined && report.verdicts.length === 0 && !signal.aborted) throw failure;
   for (const remark of remarks(seen, flags.limit)) notice(remark);
@@ -114,20 +112,16 @@ function chosenScorers(
   return chosen;
 }
 
-const nothingSeen = () => ({
-  quarantined: 0,
-  selected: 0,
-  isEnd: false,
-  unreadable: [] as { file: string; message: string }[],
-});
-type Seen = ReturnType<typeof nothingSeen>;
+/** Facts about the lines that were read. */
+interface Seen {
+  quarantined: number;
+  selected: number;
+  isEnd: boolean;
+  unreadable: { file: string; message: string }[];
+}
 
-/** Yields the captures to judge. @param seen receives facts about the lines read */
-async function* capturesOf(
-  files: readonly SourceFile[],
-  { settings, flags, scorers }: Asked,
-  seen: Seen,
-): AsyncGenerator<SelectedCapture> {
+/** Yields the captures to judge. */
+async function* capturesOf(files: readonly SourceFile[], { settings, flags, scorers }: Asked, seen: Seen) {
   const addUnreadable = (file: string, message: string) => void seen.unreadable.push({ file, message });
   async function* lines(): AsyncGenerator<OfflineLine> {
     for await (const line of offlineLines(files, settings, { addUnreadable }, flags.line)) {
@@ -148,32 +142,23 @@ const remarks = ({ quarantined, selected, isEnd }: Seen, limit: number): string[
   ...(selected > 0 || quarantined === 0 ? [] : [`Expected: ${CAPTURE_FILES}.`]),
 ];
 
-/**
- * Announces the cost of the real judge, and asks for confirmation of a high cost. @returns the number of captures;
- * `undefined` if the user does not agree
- */
+/** Announces the cost of the real judge, and asks for confirmation of a high cost. @returns whether the user agrees */
 async function agreed(
-  captures: AsyncIterable<SelectedCapture>,
+  captures: readonly SelectedCapture[],
   { settings, flags: { budget, yes } }: Asked,
   judge: Judge,
-): Promise<number | undefined> {
+): Promise<boolean> {
   await requireJudge(settings, budget);
-  let found = 0;
-  let likely: number | null = 0;
-  let most: number | null = 0;
-  for await (const { pending, read } of captures) {
-    found += 1;
-    if (pending.judge.length === 0) continue;
-    const { usd } = expectedCalls(settings, read(), pending.judge);
-    const worst = judge.maxCostUsd(read(), pending.judge);
-    likely = addUsd(likely, usd);
-    most = addUsd(most, worst);
-  }
+  const asked = captures.filter(({ pending }) => pending.judge.length > 0);
+  const likely = asked.map(({ pending, read }) => expectedCalls(settings, read(), pending.judge).usd).reduce(addUsd, 0);
+  const most = asked.map(({ pending, read }) => judge.maxCostUsd(read(), pending.judge)).reduce(addUsd, 0);
   const cap = budget === 0 ? most : Math.min(budget, most ?? budget);
   const limit = budget === 0 ? 'without a limit (--budget 0)' : `and never more than ${dollars(budget)} (--budget)`;
   const range = usdRange(settings, likely)?.map(dollars).join(' to ');
   const cost = most === 0 ? 'it costs nothing' : `about ${dollars(likely)}${range ? ` (${range})` : ''}, ${limit}`;
-  notice(`Asking ${judgeModels(settings).map(judgeName).join(' behind ')} about ${many(found, 'capture')}: ${cost}.`);
+  notice(
+    `Asking ${judgeModels(settings).map(judgeName).join(' behind ')} about ${many(captures.length, 'capture')}: ${cost}.`,
+  );
   const ask = `This may cost ${cap === null ? 'an unknown amount' : `up to ${dollars(cap)}`}. Go on?`;
-  return (cap !== null && cap <= CONFIRM_USD) || (await confirmed(ask, yes)) ? found : undefined;
+  return (cap !== null && cap <= CONFIRM_USD) || confirmed(ask, yes);
 }

@@ -75,7 +75,7 @@ interface JudgingOptions {
 
 /** Asks about the captures. A failure of the judge ends the asking, and every verdict until then is in the report. */
 export async function judgeCaptures(
-  captures: AsyncIterable<SelectedCapture>,
+  captures: Iterable<SelectedCapture> | AsyncIterable<SelectedCapture>,
   { judge, limit, scorers, signal, onCapture }: JudgingOptions,
 ) {
   const assessor = new CaptureAssessor(RUN, { judge, ...(limit && { limit }) });

@@ -226,7 +226,7 @@ test('the stand-in of the local environment is never named as the model, and cos
   expect((await run('inspect', CHATS)).stdout).toMatch(/Judging costs about \$0\.[0-9]*[1-9]/);
 });
 
-test('reads a pipe, although the captures are read twice', async () => {
+test('reads a pipe', async () => {
   const pipe = join(folder, 'pipe');
   await promisify(execFile)('mkfifo', [pipe]);
   const written = writeFile(pipe, readFileSync(CHATS));
