@@ -14,17 +14,6 @@ import { quickClients } from '../doctor/finding.ts';
 import { assertValid, collect, foundAccount } from '../init/collect.ts';
 import { promptOnTerminal } from '../init/prompt.ts';
 
-/** Options that are settings. */
-const FLAGS = {
-  stack: 'STACK_PREFIX',
-  endpoint: 'SAGEMAKER_ENDPOINT_NAME',
-  bucket: 'DATA_CAPTURE_S3_BUCKET',
-  prefix: 'DATA_CAPTURE_S3_PREFIX',
-  mlflow: 'MLFLOW_TRACKING_URI',
-  artifacts: 'MLFLOW_ARTIFACT_BUCKET',
-  email: 'ALARM_EMAIL',
-} as const;
-
 function assignment(text: string, before: Record<string, string> = {}): Record<string, string> {
   const [, name = '', value = ''] = /^([^=]+)=(.*)$/s.exec(text) ?? [];
   if (name === '') throw new InvalidArgumentError('Expected NAME=value.');
@@ -35,10 +24,7 @@ const OPTIONS = options(
   option('--endpoint <name>', 'the SageMaker endpoint'),
   option('--stack <prefix>', "the stack's STACK_PREFIX"),
   option('--bucket <name>', 'the bucket of its captures (default: from its Data Capture)'),
-  option('--prefix <prefix>', "the prefix of the endpoint's captures in it (default: from its Data Capture)"),
   option('--mlflow <arn|url>', 'an mlflow-app, or the URL of an MLflow server'),
-  option('--artifacts <bucket>', "the bucket of a managed MLflow's artifacts (default: what MLflow reports)"),
-  option('--email <address>', 'for alarms'),
   option('--set <name=value>', 'another setting of .env.example; repeat it for more', {
     parse: assignment,
     initial: {},
@@ -52,11 +38,13 @@ export default command('init', OPTIONS, async ({ set, region, out, yes, ...flags
   const file = out ?? (process.env.DOTENV_CONFIG_PATH || '.env');
   if (existsSync(file)) throw dotenvExists(file);
   checkNames('setting', Object.keys(set), SETTING_NAMES);
-  const named = Object.entries(FLAGS).flatMap(([flag, name]) => {
-    const value = flags[flag as keyof typeof FLAGS];
-    return value === undefined ? [] : [[name, value] as const];
-  });
-  const given = { ...set, ...Object.fromEntries(named) };
+  const given = {
+    ...set,
+    ...(flags.stack !== undefined && { STACK_PREFIX: flags.stack }),
+    ...(flags.endpoint !== undefined && { SAGEMAKER_ENDPOINT_NAME: flags.endpoint }),
+    ...(flags.bucket !== undefined && { DATA_CAPTURE_S3_BUCKET: flags.bucket }),
+    ...(flags.mlflow !== undefined && { MLFLOW_TRACKING_URI: flags.mlflow }),
+  };
   assertValid(given);
   const clients = quickClients(region);
   const place = await clients.lambda.config.region().catch(() => undefined);

@@ -213,7 +213,7 @@ test.each([
 
 test('needs no AWS if the flags say everything', async () => {
   const nowhere = { AWS_ACCESS_KEY_ID: '', AWS_SECRET_ACCESS_KEY: '', AWS_REGION: '', AWS_ENDPOINT_URL: '' };
-  const place = ['--bucket', 'b-1', '--prefix', 'garden/'];
+  const place = ['--bucket', 'b-1', '--set', 'DATA_CAPTURE_S3_PREFIX=garden/'];
   const said = await init([...FLAGS, ...place, '--mlflow', 'https://m.example.com'], nowhere);
   expect(said).toBe(`Wrote ${file}. Next: inference-monitor doctor`);
   expect(parse(readFileSync(file, 'utf8'))).toMatchObject({ DATA_CAPTURE_S3_BUCKET: 'b-1' });
@@ -234,7 +234,7 @@ test.each([
 
 test('writes the region, which the next commands and the CDK read from there', async () => {
   const place = [
-    ...['--region', 'eu-west-1', '--bucket', 'b-1', '--prefix', 'garden/', '--mlflow'],
+    ...['--region', 'eu-west-1', '--bucket', 'b-1', '--set', 'DATA_CAPTURE_S3_PREFIX=garden/', '--mlflow'],
     ...['https://m.example.com'],
   ];
   await init([...FLAGS, ...place], { AWS_REGION: '' });
