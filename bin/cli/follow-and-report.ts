@@ -89,7 +89,7 @@ export async function printReports(stack: DeployedStack, reports: readonly RunRe
 }
 
 /** The state of the endpoint by the captures of runs. */
-async function healthBy(stack: DeployedStack, reports: readonly RunReport[]) {
+export async function healthBy(stack: DeployedStack, reports: readonly RunReport[]) {
   const summaries = reports.flatMap(({ summary }) => summary ?? []);
   if (summaries.length < reports.length) return undefined;
   const settings = await stackSettings(stack);

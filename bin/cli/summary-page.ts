@@ -40,8 +40,8 @@ export function findingsPage({ findings }: Health, nowMs?: number): Page {
  * Returns the state of the endpoint from the processed runs, the reasons, and the figures. @param health absent while a
  * run is running
  */
-export const summaryPage = (summaries: readonly RunSummary[], health: Health | undefined, endpoint?: string): Page => [
-  ...(health === undefined ? [] : [statePart(health, endpoint), ...findingsPage(health)]),
+export const summaryPage = (summaries: readonly RunSummary[], health: Health | undefined): Page => [
+  ...(health === undefined ? [] : [statePart(health), ...findingsPage(health)]),
   totalsLine(summaries),
 ];
 
@@ -101,11 +101,9 @@ function shareText(values: Record<string, number>, good: number | undefined): st
 /** Characters of a reason's message. */
 const MAX_MESSAGE_CHARS = 300;
 
-/** Each reason of quarantined lines, with its first lines. @param fileOf maps a key in the capture bucket to the user's file */
-export const quarantinePage = (reasons: readonly ReasonWithLines[], fileOf = (key: string): string => key): Page =>
+/** Each reason of quarantined lines, with its first lines. */
+export const quarantinePage = (reasons: readonly ReasonWithLines[]): Page =>
   reasons.flatMap(({ reason, count, lines }) => {
-    const first = lines.map(
-      (one) => `${fileOf(one.key)}:${one.line}: ${excerpt(one.reason.message, MAX_MESSAGE_CHARS)}`,
-    );
+    const first = lines.map((one) => `${one.key}:${one.line}: ${excerpt(one.reason.message, MAX_MESSAGE_CHARS)}`);
     return [`${reason}: ${count}`, firstOf(first.length, first, '', count)];
   });

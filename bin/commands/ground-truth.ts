@@ -64,7 +64,7 @@ async function joinLabels(flags: TruthFlags): Promise<void> {
   }
   const query = { by: flags.by, variant: flags.variant, ...windowOfFlags(flags) };
   await withStack(flags, async (stack) => {
-    const run = flags.run === undefined ? source && (await start(stack, source)) : await find(stack, flags.run);
+    const run = flags.run === undefined ? source && (await startJoin(stack, source)) : await find(stack, flags.run);
     if (run && flags.detach) notice(`The run is started. To follow it: ${commandText(again(run.name), stack.flag)}`);
     else if (run && (await follow(stack, run)) === undefined) return;
     const report = run && (await readTruthReport(stack.clients, stack.outputs.workBucket, run.arn));
@@ -72,7 +72,8 @@ async function joinLabels(flags: TruthFlags): Promise<void> {
   });
 }
 
-async function start(stack: DeployedStack, source: string): Promise<StartedExecution> {
+/** Starts a run over label files, which are copied to where it reads them. @throws PermanentError `LabelsMissing` */
+export async function startJoin(stack: DeployedStack, source: string): Promise<StartedExecution> {
   const { storage, clients, outputs } = stack;
   const { GROUND_TRUTH_S3_PREFIX: watched } = await stackSettings(stack);
   const { input, files, bytes } = await placeLabels(storage, outputs.workBucket, source, watched);
@@ -103,11 +104,12 @@ async function follow(stack: DeployedStack, run: StartedExecution) {
   );
 }
 
-async function printTruth(
+/** Prints the outcomes of label files, and the figures of the labeled predictions. The exit code is 1 if a label is faulty. */
+export async function printTruth(
   stack: DeployedStack,
   report: TruthReport | undefined,
   query: TruthQuery,
-  { json }: TruthFlags,
+  { json }: Pick<TruthFlags, 'json'>,
 ): Promise<void> {
   const { storage, outputs, about } = stack;
   const { GROUND_TRUTH: settings, SHADOW_VARIANTS: shadow } = await stackSettings(stack);
@@ -184,13 +186,13 @@ export function truthReportPage({ run, status, error, files, noted, notNoted, no
 }
 
 /** The counts of label files, without outcomes that no file has, their faults by line, and the labels that were replaced. */
-export function labelFilesPage(files: readonly LabelFileState[], nameOf = labelFileName): Page {
+function labelFilesPage(files: readonly LabelFileState[]): Page {
   const used = OUTCOMES.filter((name) => name === 'lines' || files.some(({ counts }) => counts[name] > 0));
-  const rows = files.map((file) => [nameOf(file), ...used.map((name) => whole(file.counts[name]))]);
+  const rows = files.map((file) => [labelFileName(file), ...used.map((name) => whole(file.counts[name]))]);
   const sums = used.map((name) => whole(sum(files.map(({ counts }) => counts[name]))));
   const remarks = files.flatMap((file) => {
     const { counts, error, faults, replacedLabels } = file;
-    const name = nameOf(file);
+    const name = labelFileName(file);
     const wrong = faults.map(({ line, name: fault, message }) => `${name}:${line}: ${fault}: ${message}`);
     const replaced = replacedLabels.map(
       ({ line, id, from, to }) => `${name}:${line}: ${id} was ${from}, and is ${to} now`,

@@ -11,11 +11,11 @@ import { followRuns, type RunProgress, runWatcher, untilNextPoll } from './run-p
 
 type FileToPut = Pick<CaptureFile, 'path' | 'key' | 'bytes'>;
 
-/** The last poll of a run, and the objects that started it, or the prefix of a backfill. */
+/** The last poll of a run, and the objects that started it. */
 export type Run = Pick<RunProgress, 'name' | 'arn' | 'status'> &
   Partial<Pick<RunProgress, 'error' | 'cause' | 'output'>> & { keys: readonly string[] };
 
-export interface ProcessFilesOptions {
+interface ProcessFilesOptions {
   clients: AwsClients;
   captureBucket: string;
   workBucket: string;
@@ -26,13 +26,12 @@ export interface ProcessFilesOptions {
   /** Called after each poll of the runs. */
   onPoll?(results: readonly RunProgress[]): void;
   signal?: AbortSignal;
-  /** Time in which an execution must start after a file was put. */
-  startLimitMs?: number;
 }
 
 const PUT_CONCURRENCY = 8;
 
 /**
+ * Time in which an execution must start after a file was put.
  * EventBridge takes a second or two on AWS, sometimes half a minute, and the window of the stack up to five. The emulator has
  * no window.
  */
@@ -62,7 +61,7 @@ export async function processFiles(options: ProcessFilesOptions): Promise<Run[]>
 
 /** Waits until each file has a run that started since a time. */
 async function startedRuns(options: ProcessFilesOptions, since: number) {
-  const { clients, files, signal, startLimitMs: limit = START_LIMIT_MS, stateMachineArn } = options;
+  const { clients, files, signal, stateMachineArn } = options;
   const putAt = Date.now();
   const own = new Set(files.map(({ key }) => key));
   const waiting = new Set(own);
@@ -80,9 +79,9 @@ async function startedRuns(options: ProcessFilesOptions, since: number) {
     }
     const [late] = waiting;
     if (late === undefined) return found;
-    if (Date.now() - putAt > limit) {
+    if (Date.now() - putAt > START_LIMIT_MS) {
       throw new Error(
-        `No execution started; got: none of ${stateMachineArn} in the ${limit / 1000} s after s3://${options.captureBucket}/${late} was put; expected: one. Check that the rule is enabled, that EventBridge notifications are on for the bucket, that the key is under DATA_CAPTURE_S3_PREFIX, and the log of the function that starts runs`,
+        `No execution started; got: none of ${stateMachineArn} in the ${START_LIMIT_MS / 1000} s after s3://${options.captureBucket}/${late} was put; expected: one. Check that the rule is enabled, that EventBridge notifications are on for the bucket, that the key is under DATA_CAPTURE_S3_PREFIX, and the log of the function that starts runs`,
       );
     }
     options.onWait?.("waiting for the stack's rule to start runs, a minute or two …");

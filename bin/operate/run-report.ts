@@ -82,7 +82,7 @@ export async function readRunReport(clients: Pick<AwsClients, 's3'>, workBucket:
     isFinal: written !== undefined,
     /** Set if planning has not finished: a retry includes only planned chunks. */
     isPartlyPlanned: written?.partlyPlanned ?? soFar?.isPartlyPlanned ?? false,
-    quarantined: summary === undefined ? [] : await readReasons(clients.s3, [{ workBucket, summary }]),
+    quarantined: summary === undefined ? [] : await readReasons({ storage, workBucket }, summary),
     experimentId: (await storage.getJson<PlanReceipt>(workBucket, workKeys.plan(name, 0)))?.experimentId,
     /** Jobs of batch inference that had not ended when the run last looked. They continue without it, and cost money. */
     openBatchJobs: await openJobs(storage, workBucket, name),

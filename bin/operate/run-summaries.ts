@@ -1,7 +1,6 @@
 /** Reads the summaries of runs, and their quarantined lines by reason. */
 
-import type { S3Client } from '@aws-sdk/client-s3';
-import { Storage } from '../../src/core/aws/storage.ts';
+import { Storage, type Work } from '../../src/core/aws/storage.ts';
 import type { QuarantineEntry } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { quarantinedEntries } from '../../src/monitoring/plan/retry-source.ts';
@@ -22,33 +21,18 @@ export interface ReasonWithLines {
 /** Lines shown per reason. The others are counted. */
 const MAX_LINES_SHOWN = 3;
 
-/**
- * Counts the quarantined lines of runs by reason, and reads the first few of each reason from the work buckets.
- *
- * @param runs the summary and the work bucket of each run
- */
-export async function readReasons(
-  s3: S3Client,
-  runs: readonly { workBucket: string; summary: RunSummary }[],
-): Promise<ReasonWithLines[]> {
-  const storage = new Storage(s3);
-  const found = new Map<string, ReasonWithLines>();
+/** Counts the quarantined lines of a run by reason, and reads the first few of each reason. */
+export async function readReasons(work: Work, { run, quarantineReasons }: RunSummary): Promise<ReasonWithLines[]> {
+  const found = Object.entries(quarantineReasons).map(
+    ([reason, count]): ReasonWithLines => ({ reason, count, lines: [] }),
+  );
   // Reading ends as soon as it can, since the objects contain the lines themselves.
-  const isDone = () =>
-    [...found.values()].every(({ count, lines }) => lines.length >= Math.min(count, MAX_LINES_SHOWN));
-  for (const { workBucket, summary } of runs) {
-    for (const [reason, count] of Object.entries(summary.quarantineReasons)) {
-      const all = found.get(reason) ?? { reason, count: 0, lines: [] };
-      found.set(reason, all);
-      all.count += count;
-    }
-    if (isDone()) continue;
-    for await (const { entry } of quarantinedEntries({ storage, workBucket }, summary.run)) {
-      const { key, line, reason } = entry;
-      const lines = found.get(reason.name)?.lines ?? [];
-      if (lines.length < MAX_LINES_SHOWN) lines.push({ key, line, reason });
-      if (isDone()) break;
-    }
+  const isDone = () => found.every(({ count, lines }) => lines.length >= Math.min(count, MAX_LINES_SHOWN));
+  for await (const { entry } of isDone() ? [] : quarantinedEntries(work, run)) {
+    const { key, line, reason } = entry;
+    const lines = found.find((one) => one.reason === reason.name)?.lines ?? [];
+    if (lines.length < MAX_LINES_SHOWN) lines.push({ key, line, reason });
+    if (isDone()) break;
   }
-  return [...found.values()].sort((a, b) => b.count - a.count);
+  return found.sort((a, b) => b.count - a.count);
 }

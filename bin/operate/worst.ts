@@ -65,7 +65,8 @@ export async function readWorst(rest: Pick<MlflowRest, 'repeat'>, query: Query) 
     failing: 0,
   };
   let kept = new Map<string, WorstTrace>();
-  const sorted = () => [...kept].toSorted(([, a], [, b]) => worstTraceFirst(a, b));
+  const sorted = () =>
+    [...kept].toSorted(([, a], [, b]) => worstFirst(a, b) || Date.parse(b.time) - Date.parse(a.time));
   for await (const trace of assessedTraces(rest, { ...query, newestFirst: true })) {
     found.traces += 1;
     const verdicts = standingVerdicts(trace, known)
@@ -105,7 +106,3 @@ function misses(verdict: StandingVerdict, { tags }: AssessedTrace, objectives: r
   const isAbout = ({ measure, variant = own }: Objective) => measure.scorer === verdict.scorer && variant === own;
   return verdict.good === null && objectives.some((one) => isAbout(one) && !one.measure.passes(verdict.value));
 }
-
-/** Compares traces, which may belong to several experiments. */
-export const worstTraceFirst = (a: WorstTrace, b: WorstTrace): number =>
-  worstFirst(a, b) || Date.parse(b.time) - Date.parse(a.time);

@@ -59,6 +59,7 @@ const UNSET = [
 function exportLines({ environment, deployed, settings, endpointUrl }: LocalFacts): string[] {
   const { ministack, mlflowUrl, judge } = environment;
   const [first] = deployed;
+  const outputs = first?.stack.outputs;
   const { AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_DEFAULT_REGION } = ministack.env;
   const variables = {
     AWS_ENDPOINT_URL,
@@ -77,16 +78,16 @@ function exportLines({ environment, deployed, settings, endpointUrl }: LocalFact
     ...settings,
     JUDGE_SECRET_ARN: '',
     MLFLOW_TRACKING_URI: mlflowUrl,
-    STACK_PREFIX: first?.prefix,
-    CAPTURE_BUCKET: first?.outputs.captureBucket,
-    WORK_BUCKET: first?.outputs.workBucket,
-    STATE_MACHINE_ARN: first?.outputs.stateMachineArn,
-    REPLAY_ARN: first?.outputs.replayStateMachineArn,
-    GROUND_TRUTH_ARN: first?.outputs.groundTruthStateMachineArn,
+    STACK_PREFIX: first?.stack.prefix,
+    CAPTURE_BUCKET: outputs?.captureBucket,
+    WORK_BUCKET: outputs?.workBucket,
+    STATE_MACHINE_ARN: outputs?.stateMachineArn,
+    REPLAY_ARN: outputs?.replayStateMachineArn,
+    GROUND_TRUTH_ARN: outputs?.groundTruthStateMachineArn,
   };
   return [
     `unset ${UNSET.join(' ')}`,
     ...Object.entries(variables).map(([name, value = '']) => `export ${name}=${shellWord(value)}`),
-    ...deployed.slice(1).map(({ endpoint, prefix }) => `# ${endpoint} has a separate stack: --stack ${prefix}`),
+    ...deployed.slice(1).map(({ endpoint, stack }) => `# ${endpoint} has a separate stack: --stack ${stack.prefix}`),
   ];
 }

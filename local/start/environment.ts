@@ -5,6 +5,7 @@
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
+import { type DeployedStack, openStack } from '../../bin/cli/stack.ts';
 import { type AwsClients, destroyClients } from '../../bin/operate/aws-clients.ts';
 import type { EndpointCaptures } from '../../bin/operate/capture-files.ts';
 import { putCaptures } from '../../bin/operate/process-files.ts';
@@ -183,10 +184,10 @@ async function makeBucket(clients: AwsClients, bucket: string): Promise<void> {
 
 // -------------------------------------------------------------------------------------- the stack of each endpoint
 
-/** An endpoint's captures and the stack that watches them. */
-export interface DeployedEndpoint extends EndpointCaptures {
-  prefix: string;
-  outputs: StackOutputs;
+/** An endpoint, and the stack that watches its captures. */
+export interface DeployedEndpoint {
+  endpoint: string;
+  stack: DeployedStack;
 }
 
 /** STACK_PREFIX of the first endpoint. Prefixes of further endpoints are numbered. */
@@ -195,30 +196,15 @@ const PREFIX = 'local';
 /** Concurrent chunks of a run. Each Lambda is a process of about 100 MB that keeps a core busy. */
 const CHUNK_CONCURRENCY = Math.max(4, availableParallelism());
 
-/**
- * With more files than this, they are uploaded before the stack is deployed and one backfill processes them, because
- * each execution for a few files takes seconds.
- */
-const MOST_BY_RULE = 20;
-
-/**
- * Whether one backfill processes an endpoint's files, instead of the bucket's rule, which starts an execution for a few
- * files at a time.
- */
-export const isBackfill = ({ files }: Pick<EndpointCaptures, 'files'>): boolean => files.length > MOST_BY_RULE;
-
 /** The endpoint that the stacks may replay to, as in the README. A stand-in serves it. */
 const REPLAY_ENDPOINT = 'my-endpoint-v2';
-
-/** The prefix of the labels of an endpoint, which its stack watches. */
-export const labelPrefix = (endpoint: string): string => `labels/${endpoint}/`;
 
 /** Each stack takes about 5 s to deploy. */
 const MAX_ENDPOINTS = 8;
 
 /**
- * Deploys one stack per endpoint, as on AWS, where a stack watches one endpoint. Files for a backfill are put before the
- * stack receives events.
+ * Deploys one stack per endpoint, as on AWS, where a stack watches one endpoint. The captures are put before the stack
+ * receives events.
  *
  * @param settings additional settings of each stack
  * @throws Error with the endpoints if there are too many
@@ -244,15 +230,15 @@ export async function deployEndpoints(
       STACK_PREFIX: prefix,
       SAGEMAKER_ENDPOINT_NAME: captures.endpoint,
       DATA_CAPTURE_S3_PREFIX: `${captures.endpoint}/`,
-      GROUND_TRUTH_S3_PREFIX: `s3://${CAPTURE_BUCKET}/${labelPrefix(captures.endpoint)}`,
+      GROUND_TRUTH_S3_PREFIX: `s3://${CAPTURE_BUCKET}/labels/${captures.endpoint}/`,
       MLFLOW_EXPERIMENT_NAME: captures.endpoint,
       MAX_FUNCTIONS: String(CHUNK_CONCURRENCY),
       BATCH_WINDOW_SECONDS: '0',
       REPLAY_ENDPOINT_NAMES: REPLAY_ENDPOINT,
     };
     const fill = () => putCaptures(environment.clients, CAPTURE_BUCKET, captures.files, signal);
-    const outputs = await environment.deployStack(own, isBackfill(captures) ? fill : undefined);
-    deployed.push({ ...captures, prefix, outputs });
+    await environment.deployStack(own, fill);
+    deployed.push({ endpoint: captures.endpoint, stack: await openStack({ stack: prefix }, environment.clients) });
   }
   return deployed;
 }

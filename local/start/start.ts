@@ -1,22 +1,13 @@
 /** `npm start`: runs the whole pipeline on one machine, from capture files to traces and verdicts in MLflow. */
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
-import { followDisplay } from '../../bin/cli/follow-display.ts';
 import { terminal } from '../../bin/cli/output.ts';
-import { type ProgressLine, startProgress } from '../../bin/cli/progress.ts';
+import { startProgress } from '../../bin/cli/progress.ts';
 import { INTERRUPTED, Stopped, type Stopping, stopOnSignals } from '../../bin/cli/stop-signals.ts';
 import { findCaptures } from '../../bin/operate/capture-files.ts';
-import { processFiles, type Run } from '../../bin/operate/process-files.ts';
-import { readReasons, readRunSummary } from '../../bin/operate/run-summaries.ts';
-import { readWorst, type WorstTrace, worstTraceFirst } from '../../bin/operate/worst.ts';
 import { describeError } from '../../src/core/errors/describe-error.ts';
-import { packagePath } from '../../src/core/process/package-folder.ts';
-import type { Settings } from '../../src/core/settings/schema.ts';
-import { pageText } from '../../src/core/text/page.ts';
-import { activeScorers } from '../../src/judge/active-scorers.ts';
+import { isClone, packagePath } from '../../src/core/process/package-folder.ts';
+import { exact, type Page, pageText, section } from '../../src/core/text/page.ts';
 import { STAND_IN_PATH } from '../../src/judge/judge-id.ts';
-import type { Scorer } from '../../src/judge/types.ts';
-import { createMlflowClient } from '../../src/mlflow/client.ts';
-import { findExperiment } from '../../src/mlflow/experiments.ts';
 import {
   checkProtection,
   checkSettings,
@@ -27,20 +18,12 @@ import {
 import { startStandInEndpoint } from '../stand-in-endpoint/server.ts';
 import type { ForwardTarget } from '../stand-in-judge/forward.ts';
 import { type EnvFile, writeEnvFile } from './env-file.ts';
-import {
-  type DeployedEndpoint,
-  deployEndpoints,
-  isBackfill,
-  type LocalEnvironment,
-  startEnvironment,
-} from './environment.ts';
-import { findLabels, processLabels } from './labels.ts';
-import { runBackfill } from './run-backfill.ts';
-import { parseStartOptions, type StartOptions } from './start-options.ts';
-import { exitCode, forecastLines, measureFiles, type Report, reportPage } from './start-report.ts';
+import { type DeployedEndpoint, deployEndpoints, startEnvironment } from './environment.ts';
+import { forecastLines, measureFiles } from './forecast.ts';
+import { findLabels, joinLabels, processCaptures } from './process-captures.ts';
+import { asShown, parseStartOptions, type StartOptions } from './start-options.ts';
 
 async function main(options: StartOptions, stopping: Stopping): Promise<number> {
-  const startedAt = Date.now();
   const progress = startProgress(process.stderr);
   const { signal, stopped } = stopping;
   signal.addEventListener('abort', () => progress.close('Stopping …'));
@@ -82,23 +65,22 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
     if (!options.exit) envFile = writeEnvFile({ environment, deployed, settings, endpointUrl: answers });
     progress.show('Waiting for MLflow …');
     await environment.mlflow;
-    return processAll(environment, deployed, {
-      options,
-      progress,
-      signal,
-      startedAt,
-      scorers: activeScorers(checked),
-      labels,
-      settings: checked,
-      envFile: envFile?.path ?? '',
-      realJudge: forward && checked.BEDROCK_MODEL_ID,
-    });
+    if (forward === undefined)
+      progress.log("Verdicts are by a stand-in's rules, not a model's; --bedrock asks the model.");
+    const [first] = deployed;
+    const own = { settings: checked, mlflowUrl: environment.mlflowUrl, exit: options.exit, progress, signal };
+    const failed: boolean[] = [];
+    for (const each of deployed) failed.push(await processCaptures(each, own));
+    if (first && labels !== undefined) await joinLabels(first, labels, signal);
+    const page = envFile
+      ? usePage(envFile.path, deployed.slice(1))
+      : [options.keep && `MLflow's database: ${options.keep}`];
+    process.stdout.write(pageText(page, terminal()));
+    return failed.includes(true) ? 1 : 0;
   };
   try {
     const code = await unlessStopped(work());
-    if (options.exit) return code;
-    console.log('\nEverything stays up until Ctrl-C.');
-    await stopped;
+    if (!options.exit) await stopped;
     return code;
   } finally {
     progress.end();
@@ -107,86 +89,20 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
   }
 }
 
-/** The emulated rule reacts immediately. */
-const START_LIMIT_MS = 120_000;
+/** The shell command for the command line. */
+const MONITOR = isClone() ? 'npm run monitor --' : 'npx inference-monitor';
 
-interface Work extends Pick<Report, 'options' | 'envFile' | 'realJudge'> {
-  scorers: readonly Scorer[];
-  labels: readonly string[];
-  settings: Settings;
-  progress: ProgressLine;
-  signal: AbortSignal;
-  startedAt: number;
-}
-
-/**
- * Processes the captures of all endpoints and prints the report. @returns the exit code: 1 if a run failed, or if lines
- * were captured but no trace was written
- */
-async function processAll(environment: LocalEnvironment, deployed: DeployedEndpoint[], work: Work): Promise<number> {
-  const { clients } = environment;
-  const { progress, signal, startedAt, scorers, labels: files, settings, ...facts } = work;
-  const runs: Run[] = [];
-  const withBucket: Parameters<typeof readReasons>[1][number][] = [];
-  const processed: Report['deployed'][number][] = [];
-  for (const captures of deployed) {
-    const { endpoint, files, outputs } = captures;
-    const { captureBucket, stateMachineArn, workBucket } = outputs;
-    const { wait: onWait, show: onPoll } = followDisplay(progress);
-    const common = { clients, captureBucket, workBucket, stateMachineArn, signal, onWait, onPoll };
-    const own = await (isBackfill(captures)
-      ? runBackfill({ ...common, prefix: `${endpoint}/` })
-      : processFiles({ ...common, files, startLimitMs: START_LIMIT_MS }));
-    runs.push(...own);
-    const found = await Promise.all(own.map(({ name }) => readRunSummary(clients, workBucket, name)));
-    const written = found.filter((summary) => summary !== undefined);
-    processed.push({ ...captures, summaries: written });
-    withBucket.push(...written.map((summary) => ({ workBucket, summary })));
-  }
-  const [first] = deployed;
-  const limits = { settings, signal, startLimitMs: START_LIMIT_MS, show: progress.show };
-  const labels = first && files.length > 0 ? await processLabels(environment, first, files, limits) : undefined;
-  runs.push(...(labels?.runs ?? []));
-  const summaries = new Map(withBucket.map(({ summary }) => [summary.run, summary]));
-  const quarantine = await readReasons(clients.s3, withBucket);
-  const { SHADOW_VARIANTS } = settings;
-  const ofMlflow = await inMlflow(environment.mlflowUrl, deployed, scorers, SHADOW_VARIANTS);
-  progress.end();
-  const seconds = (Date.now() - startedAt) / 1000;
-  const found = { runs, summaries, active: scorers, SHADOW_VARIANTS, quarantine, ...ofMlflow, labels, seconds };
-  const report = { ...facts, ...found, environment, deployed: processed };
-  process.stdout.write(`\n${pageText(reportPage(report), terminal())}`);
-  return exitCode(runs, [...summaries.values()]);
-}
-
-/** Traces at the end of the report. */
-const WORST_SHOWN = 5;
-
-/**
- * Finds the experiments of the endpoints, and their traces with the worst verdicts, without traces of shadow variants.
- */
-async function inMlflow(
-  mlflowUrl: string,
-  deployed: readonly DeployedEndpoint[],
-  scorers: readonly Scorer[],
-  shadow: readonly string[],
-): Promise<Pick<Report, 'experiments' | 'worst'>> {
-  const mlflow = createMlflowClient({ trackingUri: mlflowUrl });
-  const experiments: { name: string; id: string }[] = [];
-  const worst: WorstTrace[] = [];
-  try {
-    for (const { endpoint: name } of deployed) {
-      const own = deployed.length > 1 ? `${name}, ` : '';
-      const { id } = (await findExperiment(mlflow.rest, name)) ?? {};
-      if (id === undefined) continue;
-      experiments.push({ name, id });
-      const query = { experimentId: id, scorers, shadow, limit: WORST_SHOWN, server: mlflowUrl };
-      for (const one of (await readWorst(mlflow.rest, query)).worst) worst.push({ ...one, variant: own + one.variant });
-    }
-    return { experiments, worst: worst.sort(worstTraceFirst).slice(0, WORST_SHOWN) };
-  } finally {
-    mlflow.close();
-  }
+/** Explains how to use the environment from another terminal. */
+function usePage(envFile: string, others: readonly DeployedEndpoint[]): Page {
+  return [
+    section(
+      `For AWS tools and ${MONITOR}`,
+      exact(`source ${asShown(envFile)}`),
+      'sets their variables for this environment, until it stops.',
+      ...others.map(({ endpoint, stack: { prefix } }) => `${endpoint} has a separate stack: --stack ${prefix}`),
+    ),
+    'Everything stays up until Ctrl-C.',
+  ];
 }
 
 const DEFAULT_BEDROCK_REGION = 'us-east-1';

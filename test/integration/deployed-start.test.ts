@@ -1,15 +1,9 @@
 /** `npm start` and `npm run smoke` as a user runs them: as commands, using only their output. */
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join, resolve } from 'node:path';
-import { HeadObjectCommand } from '@aws-sdk/client-s3';
-import { destroyClients } from '../../bin/operate/aws-clients.ts';
-import { putCaptures } from '../../bin/operate/process-files.ts';
-import type { RunProgress } from '../../bin/operate/run-progress.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
-import { emulatedClients } from '../../local/servers/emulated-clients.ts';
-import { runBackfill } from '../../local/start/run-backfill.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { mixedLines } from '../helpers/deployed-captures.ts';
 import { descendantsOf, listeningOf, runningProcesses } from '../helpers/deployed-processes.ts';
@@ -82,8 +76,7 @@ describe('npm start', () => {
       judged: assessed.filter(({ length }) => length > 0).length,
       verdicts: assessed.flat().length,
     });
-    // Its two events may be taken together or one by one.
-    expect([1, 2]).toContain(numbers.runs);
+    expect(numbers.runs).toBe(1);
     expect(numbers.judge).toBe(0);
   });
 
@@ -108,8 +101,8 @@ describe('npm start', () => {
     expect(listening.filter((one) => !/^(0100007F|0{24}01000000|0{16}FFFF00000100007F):/.test(one))).toEqual([]);
   });
 
-  test('shows why lines are in quarantine, with their place in the user’s files', () => {
-    expect(start.output()).toMatch(/── Quarantined ──[\s\S]*^ {2}\S+weather-llm\S+a\.jsonl:\d+: the line .+$/m);
+  test('shows why lines are in quarantine, with their place', () => {
+    expect(start.output()).toMatch(/── Quarantined ──[\s\S]*^ *\S*weather-llm\S+a\.jsonl:\d+: the line .+$/m);
   });
 
   test('doctor and calibrate use the stand-in with the printed variables', async () => {
@@ -128,29 +121,8 @@ describe('npm start', () => {
     expect(calibrate.output()).toMatch(/"n": 8,/);
   });
 
-  test('one backfill processes files that reached no rule, and reports its progress', async () => {
-    const { CAPTURE_BUCKET = '', WORK_BUCKET: workBucket = '', STATE_MACHINE_ARN: stateMachineArn = '' } = variables;
-    const clients = emulatedClients({ url: variables.AWS_ENDPOINT_URL ?? '', region: 'us-east-1', env: variables });
-    const seen: RunProgress[] = [];
-    const onPoll = (of: readonly RunProgress[]) => void seen.push(...of);
-    try {
-      const path = join(folder, 'downloads', 'weather-llm', 'blue', '2026', '11', '20', '10', 'a.jsonl');
-      // Outside the prefix that the stack watches.
-      await putCaptures(clients, CAPTURE_BUCKET, [{ path, key: 'elsewhere/a.jsonl', bytes: 0 }]);
-      const put = await clients.s3.send(new HeadObjectCommand({ Bucket: CAPTURE_BUCKET, Key: 'elsewhere/a.jsonl' }));
-      expect(put.ContentLength).toBe(statSync(path).size);
-      const prefix = 'weather-llm/';
-      const own = { clients, captureBucket: CAPTURE_BUCKET, workBucket, stateMachineArn };
-      const runs = await runBackfill({ ...own, prefix, onPoll });
-      expect(runs).toEqual([expect.objectContaining({ keys: [prefix], status: 'SUCCEEDED' })]);
-      expect(seen.at(-1)).toMatchObject({ planned: { chunks: 1 }, chunks: { done: 1, failing: 0 } });
-    } finally {
-      destroyClients(clients);
-    }
-  });
-
   test('states that the verdicts are the stand-in’s', () => {
-    expect(start.output()).toMatch(/Verdicts \(a stand-in's rules, not a model's judgement/);
+    expect(start.output()).toMatch(/^Verdicts are by a stand-in's rules/m);
     expect(start.output()).toMatch(/^safety +good \d+\.\d%/m);
   });
 
@@ -162,7 +134,7 @@ describe('npm start', () => {
   });
 
   test('prints the address of the MLflow page', async () => {
-    const address = /^(http:\S+)\/#\/experiments\/(\d+)\/traces\S* {2}\(weather-llm\)$/m.exec(start.output());
+    const address = /^traces: (http:\S+)\/#\/experiments\/\d+\/traces/m.exec(start.output());
     const page = await fetch(address?.[1] ?? 'about:blank');
     expect(page.status).toBe(200);
     expect(await page.text()).toContain('MLflow');

@@ -9,7 +9,7 @@ test('the labels in the folder of captures are joined, and the output ends with 
   expect([await start.code, start.output()]).toEqual([0, expect.any(String)]);
   const output = start.output();
   expect(output).toMatch(/^captured 171, traced 171, /m);
-  expect(output).toMatch(/^Nothing is judged: no scorer applies to these captures \(notText/m);
+  expect(output).toMatch(/no scorer is asked of half of the captures/);
   expect(output).toMatch(/^all +497 +489 +5 +1 +1 +1$/m);
   expect(output).toMatch(/^3-letters-2026-12-04\.jsonl:91: NotALabel: /m);
   expect(output).toMatch(/^3-letters-2026-12-04\.jsonl:237: renewal-682b4650ce_0 was 0, and is 1 now$/m);

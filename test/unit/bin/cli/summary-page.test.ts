@@ -1,6 +1,6 @@
 /** The summary of several runs, as local commands print it. */
 
-import { summaryPage, totalsLine, verdictTable } from '../../../../bin/cli/summary-page.ts';
+import { quarantinePage, summaryPage, totalsLine, verdictTable } from '../../../../bin/cli/summary-page.ts';
 import type { QualityCell } from '../../../../src/core/contract/quality.ts';
 import { pageText } from '../../../../src/core/text/page.ts';
 import { scorersFor } from '../../../../src/judge/scorers/scorer-set.ts';
@@ -62,6 +62,27 @@ describe('the summary of several runs', () => {
     expect(lines).toContain('Next: inference-monitor worst --scorer safety --from 2026-11-18T10:00Z');
     expect(healthOfRuns([first, ...runs], { active, SHADOW_VARIANTS: [] })).toBeUndefined();
     expect(summaryPage([first], undefined)).toHaveLength(1);
+  });
+
+  test('counts shadow variants only where variants are compared', () => {
+    const run = summary((draft) => {
+      draft.status = 'succeeded';
+      const variants = { A: { captures: 40 }, Next: { captures: 40, errorReplies: 40 } };
+      draft.counted = { first: '2026-11-20T10', variants };
+    });
+    const text = pageText(summaryPage([run], healthOfRuns([run], { active: [], SHADOW_VARIANTS: ['Next'] })));
+    expect(text).toContain('✓ 40 new captures');
+    expect(text).toContain('! shadow variant Next is worse than A: error replies 100 points');
+    expect(text).toContain('· 0.0% (99.86%: 0.0% to 16.6%) of the captures are error replies');
+  });
+
+  test('shows the first lines of a reason of the quarantine, and the number of the others', () => {
+    const lines = [
+      { key: 'my-endpoint/a.jsonl', line: 3, reason: { name: 'NotJson', message: 'the line is cut off' } },
+    ];
+    expect(pageText(quarantinePage([{ reason: 'NotJson', count: 5, lines }]))).toBe(
+      'NotJson: 5\n  my-endpoint/a.jsonl:3: the line is cut off\n  and 4 more\n',
+    );
   });
 
   test('says so of a run that counts no captures, since they were traced before', () => {

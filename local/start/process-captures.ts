@@ -1,0 +1,102 @@
+/** Processes the captures and the labels of a deployed stack, and prints what the commands print about them. */
+
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { healthBy, reportOf } from '../../bin/cli/follow-and-report.ts';
+import { followDisplay } from '../../bin/cli/follow-display.ts';
+import { print } from '../../bin/cli/output.ts';
+import type { ProgressLine } from '../../bin/cli/progress.ts';
+import { commandText, nextSteps, runsPage } from '../../bin/cli/run-text.ts';
+import { printTruth, startJoin } from '../../bin/commands/ground-truth.ts';
+import { worstPage } from '../../bin/commands/worst.ts';
+import { filesBelow } from '../../bin/operate/capture-files.ts';
+import { startNamed } from '../../bin/operate/executions.ts';
+import { followRuns, runWatcher } from '../../bin/operate/run-progress.ts';
+import type { RunReport } from '../../bin/operate/run-report.ts';
+import { readTruthReport, truthWatcher } from '../../bin/operate/truth-run.ts';
+import { readWorst, type WorstTrace } from '../../bin/operate/worst.ts';
+import { LABELS_FOLDER } from '../../src/captures/files/capture-path.ts';
+import type { Settings } from '../../src/core/settings/schema.ts';
+import { section } from '../../src/core/text/page.ts';
+import { isLabelFile } from '../../src/ground-truth/labels/read-labels.ts';
+import { activeScorers } from '../../src/judge/active-scorers.ts';
+import { createMlflowClient } from '../../src/mlflow/client.ts';
+import { tracesUrl } from '../../src/mlflow/trace-url.ts';
+import type { DeployedEndpoint } from './environment.ts';
+
+interface Work {
+  settings: Settings;
+  mlflowUrl: string;
+  /** Whether the servers stop when this is printed, so that no address and no command is of use. */
+  exit: boolean;
+  progress: ProgressLine;
+  signal: AbortSignal;
+}
+
+/**
+ * Runs one execution over all captures of an endpoint, which are in the bucket, and prints its result.
+ *
+ * @returns `hasFailed`
+ */
+export async function processCaptures({ endpoint, stack }: DeployedEndpoint, work: Work): Promise<boolean> {
+  const { clients, outputs, flag, about } = stack;
+  const { exit, mlflowUrl, progress, signal } = work;
+  const input = { bucket: outputs.captureBucket, prefix: `${endpoint}/` };
+  const run = await startNamed(clients.sfn, outputs.stateMachineArn, input);
+  const display = followDisplay(progress);
+  await followRuns([runWatcher(clients, outputs.workBucket, run)], display.show, signal);
+  const report = await reportOf(stack, run.arn);
+  const { experimentId = '' } = report;
+  const links = { traces: tracesUrl(mlflowUrl, experimentId) ?? '' };
+  const page = { report, next: exit ? [] : nextSteps(report, flag), links: exit ? {} : links };
+  const worst = experimentId && (await worstPart(experimentId, stack.flag, work));
+  progress.end();
+  print({}, false, [...runsPage([page], await healthBy(stack, [report])), worst], about);
+  return hasFailed(report);
+}
+
+/** Whether a run failed, or captures were there and none of them was traced. */
+export function hasFailed({ status, summary }: Pick<RunReport, 'status' | 'summary'>): boolean {
+  const { planned = 0, traced = 0 } = summary?.lines ?? {};
+  return status !== 'succeeded' || (planned > 0 && traced === 0);
+}
+
+/** Traces at the end of the result. */
+const WORST_SHOWN = 5;
+
+/** The traces with the worst verdicts, without traces of shadow variants. */
+async function worstPart(experimentId: string, stack: string | undefined, { settings, mlflowUrl, exit }: Work) {
+  const mlflow = createMlflowClient({ trackingUri: mlflowUrl });
+  const scorers = activeScorers(settings);
+  const query = { experimentId, scorers, shadow: settings.SHADOW_VARIANTS, limit: WORST_SHOWN, server: mlflowUrl };
+  const { worst } = await readWorst(mlflow.rest, query).finally(() => mlflow.close());
+  const linkOf = ({ url, traceId }: WorstTrace): string => (exit ? traceId : (url ?? traceId));
+  const [first = ''] = worst.map(({ time }) => time.slice(0, '2026-11-20'.length)).sort();
+  const more = exit ? '' : ` (more: ${commandText(['worst', '--from', first], stack)})`;
+  return section(`Worst verdicts${more}`, ...worstPage(worst, linkOf));
+}
+
+/**
+ * Returns the folder `labels` of the captures, if there are label files in it.
+ *
+ * @throws Error if the captures belong to several endpoints
+ */
+export async function findLabels(captures: string, endpoints: readonly { endpoint: string }[]) {
+  const folder = join(captures, LABELS_FOLDER);
+  const files = existsSync(folder) ? await filesBelow(folder, isLabelFile) : [];
+  if (files.length === 0) return undefined;
+  if (endpoints.length === 1) return folder;
+  const names = endpoints.map(({ endpoint }) => endpoint).join(', ');
+  throw new Error(
+    `Labels are of one endpoint; got: ${folder}, and captures of ${names}; expected: the folder of one endpoint, or one name for all with --endpoint`,
+  );
+}
+
+/** Joins the labels of a folder to the predictions, and prints how good these were. @throws PermanentError `LabelsMissing` */
+export async function joinLabels({ stack }: DeployedEndpoint, folder: string, signal: AbortSignal): Promise<void> {
+  const { clients, outputs } = stack;
+  const run = await startJoin(stack, folder);
+  await followRuns([truthWatcher(clients, outputs.workBucket, run)], () => {}, signal);
+  const report = await readTruthReport(clients, outputs.workBucket, run.arn);
+  await printTruth(stack, report, { by: 'variant' }, {});
+}
