@@ -58,7 +58,7 @@ const isErrorBody = (body: unknown): body is JsonObject =>
 export const isError = ({ event, data }: StreamEvent): boolean =>
   event === 'error' ||
   isErrorBody(data) ||
-  (isObject(data) && (data.type === 'error' || (readDelta(data) === undefined && readError(data) !== undefined)));
+  (isObject(data) && (data.type === 'error' || (readError(data) !== undefined && readDelta(data) === undefined)));
 
 function errorOf({ data }: StreamEvent): JsonObject {
   if (!isObject(data)) return { message: data };

@@ -15,12 +15,13 @@ import { openAiChat, openAiCompletion } from './vendors/openai-completions.ts';
 import { openAiResponses } from './vendors/openai-responses.ts';
 import {
   type Assembly,
-  type Delta,
+  allText,
   fieldsOf,
   textsOf,
   type WireFormat,
   type WirePrompt,
   type WireReply,
+  without,
 } from './wire-format.ts';
 
 /** The formats in the order in which they are tried: formats with unmistakable documents come first. */
@@ -103,13 +104,27 @@ export const isAsking = (prompt: WirePrompt): boolean => prompt.asks === true ||
 
 export const readGenericReply = (value: unknown): WireReply | undefined => replyOf(value, genericText);
 
-/** Reads the content that an event of a stream adds, bare text included. `undefined` for an unknown form. Never throws. */
-export function readDelta(event: unknown): Delta | undefined {
-  const delta =
-    typeof event === 'string'
-      ? { output: event }
-      : isObject(event) && firstOf(ALL_FORMATS, (format) => format.delta?.(event));
-  return delta ? { output: '', reasoning: '', calls: false, ...delta } : undefined;
+const newIn = (event: JsonObject, repeats: readonly string[] = []): JsonObject =>
+  repeats.some((name) => name in event) ? without(event, ...repeats) : event;
+
+/**
+ * Reads the content that an event of a stream adds, bare text included: the reply that the event makes by itself.
+ *
+ * @returns also whether the event has a piece of a tool call; `undefined` for an unknown form. Never throws
+ */
+export function readDelta(event: unknown) {
+  if (typeof event === 'string') return { output: event, reasoning: '', calls: false };
+  if (!isObject(event)) return undefined;
+  const value = firstOf(ALL_FORMATS, ({ assemble, repeats }) => assemble?.([newIn(event, repeats)])?.value);
+  if (value === undefined) return undefined;
+  const { replies = [] } = firstOf(ALL_FORMATS, ({ reply }) => reply?.(value, value)) ?? {};
+  const calls = replies.flatMap((reply) => reply.tool_calls ?? []).map((call) => call.function);
+  return {
+    output: allText(replies.map(({ content }) => content)),
+    reasoning: allText(replies.flatMap(({ reasoning, reasoning_content: thoughts }) => [reasoning, thoughts])),
+    // A piece without arguments has an empty object of them.
+    calls: calls.some(({ name, arguments: input }) => name !== '' || !['', '{}'].includes(input)),
+  };
 }
 
 /** The source of a stream's events: server-sent events, JSON Lines, or a JSON list. */
@@ -119,7 +134,9 @@ const STREAMED = { events: ALL_FORMATS, lines: FORMATS, list: FORMATS.filter((fo
 
 /** Assembles the events of a stream to a reply. */
 export const assembleEvents = (events: JsonObject[], source: StreamSource): Assembly | undefined =>
-  firstOf(STREAMED[source], (format) => format.assemble?.(events));
+  firstOf(STREAMED[source], ({ streamsSeveral, assemble }) =>
+    streamsSeveral && events.length < 2 ? undefined : assemble?.(events),
+  );
 
 /** Reads an error whose form only one vendor uses. */
 export const readError = (body: JsonObject): { message: unknown; type?: string } | undefined =>

@@ -36,14 +36,6 @@ export interface Assembly {
   ended: boolean | undefined;
 }
 
-/** The content that one event of a stream adds, for any choice. */
-export interface Delta {
-  output: string;
-  reasoning: string;
-  /** The event contains a piece of a tool call: a name or arguments. */
-  calls: boolean;
-}
-
 /** A prompt as read by a format. Missing fields come from the format; `jsonRequested` is false by default. */
 export type ReadPrompt = Omit<WirePrompt, 'wire' | 'format' | 'jsonRequested'> & Partial<WirePrompt>;
 /** A reply as a format reads it. The strings among `reasons` are its finish reasons. */
@@ -63,10 +55,12 @@ export interface WireFormat {
   reply?(body: JsonObject, value: unknown): ReadReply | undefined;
   /** Reads an error in a form that only this vendor uses. `message` contains its text, at any depth. */
   error?(body: JsonObject): { message: unknown; type?: string } | undefined;
-  /** Reads one event of a stream. Returns an empty object for an event of this format without content. */
-  delta?(event: JsonObject): Partial<Delta> | undefined;
-  /** Assembles all events of a stream. */
+  /** Assembles all events of a stream, or one event by itself. */
   assemble?(events: JsonObject[]): Assembly | undefined;
+  /** Fields of an event that repeat what earlier events have said. */
+  readonly repeats?: readonly string[];
+  /** A single event may be a row of data instead of a stream. */
+  readonly streamsSeveral?: true;
   /** The vendor may also send a stream as one JSON list of its events. */
   readonly listsEvents?: boolean;
 }

@@ -2,11 +2,13 @@
 import { isObject, type JsonObject } from '../../json.ts';
 import { StreamedBlocks } from '../content-blocks.ts';
 import { allMessages, asksForJson, openAiTools, replyMessages } from '../messages.ts';
-import { fieldsOf, joined, objectsIn, textIn, type WireFormat, without } from '../wire-format.ts';
+import { fieldsOf, joined, objectsIn, type WireFormat, without } from '../wire-format.ts';
 
 /** Kinds of content block that no other vendor has. */
 const BLOCKS = new Set(['tool_use', 'tool_result', 'thinking', 'redacted_thinking', 'image', 'document']);
 
+/** The kind of block that a piece belongs to, other than text. */
+const BLOCK_OF: Record<string, string> = { input_json_delta: 'tool_use', thinking_delta: 'thinking' };
 const STREAM_EVENT = /^(?:message_(?:start|delta|stop)|content_block_(?:start|delta|stop))$/;
 
 const isOurs = (event: JsonObject): boolean => typeof event.type === 'string' && STREAM_EVENT.test(event.type);
@@ -39,16 +41,6 @@ export const anthropicMessages: WireFormat = {
     if (!isBlocks || (!isMessage && !(body.role === 'assistant' && content.length > 0))) return undefined;
     return { replies: replyMessages(body.role, content), reasons: [body.stop_reason] };
   },
-  delta(event) {
-    if (!isOurs(event)) return undefined;
-    // The beginning of a block, or a part of it.
-    const piece = fieldsOf(event.content_block ?? event.delta);
-    return {
-      output: textIn(piece.text),
-      reasoning: textIn(piece.thinking),
-      calls: textIn(piece.name, piece.partial_json) !== '',
-    };
-  },
   assemble(events) {
     if (!events.some(isOurs)) return undefined;
     let message: JsonObject = { type: 'message', role: 'assistant' };
@@ -64,7 +56,7 @@ export const anthropicMessages: WireFormat = {
       if (event.type === 'content_block_start' && isObject(event.content_block))
         blocks.begin(event.index, event.content_block);
       if (event.type !== 'content_block_delta') continue;
-      const block = blocks.at(event.index, { type: delta.type === 'input_json_delta' ? 'tool_use' : 'text' });
+      const block = blocks.at(event.index, { type: BLOCK_OF[delta.type as string] ?? 'text' });
       for (const name of ['text', 'thinking', 'signature']) {
         if (typeof delta[name] === 'string') block[name] = joined(block[name], delta[name]);
       }

@@ -40,18 +40,8 @@ export const bedrockConverse: WireFormat = {
       ? { message: error, type: name }
       : undefined;
   },
-  delta(event) {
-    if (!NAMES.events.some((name) => isObject(event[name]))) return undefined;
-    const piece = fieldsOf(fieldsOf(event.contentBlockStart).start ?? fieldsOf(event.contentBlockDelta).delta);
-    const { name, input } = fieldsOf(piece.toolUse);
-    return {
-      output: textIn(piece.text),
-      reasoning: textIn(fieldsOf(piece.reasoningContent).text),
-      calls: textIn(name, input) !== '',
-    };
-  },
   assemble(events) {
-    if (!events.some((event) => isObject(event.contentBlockDelta) || isObject(event.messageStart))) return undefined;
+    if (!events.some((event) => NAMES.events.some((name) => isObject(event[name])))) return undefined;
     const last = (name: string): JsonObject => fieldsOf(events.findLast((event) => isObject(event[name]))?.[name]);
     const blocks = new StreamedBlocks();
     for (const event of events) {
@@ -66,6 +56,7 @@ export const bedrockConverse: WireFormat = {
         block.reasoningContent = { reasoningText: { text: joined(text, delta.reasoningContent.text) } };
       }
       const { input } = fieldsOf(delta.toolUse);
+      if (isObject(delta.toolUse)) block.toolUse ??= {};
       blocks.input(index, isObject(input) ? toJson(input) : input);
     }
     const content = blocks.inOrder((block, input) => {
@@ -114,15 +105,12 @@ export const bedrockText: WireFormat = {
     answersIn(body.outputs, 'text', 'stop_reason') ??
     answersIn([value].flat(2), 'generation', 'stop_reason') ??
     answersIn([body], 'completion', 'stop_reason'),
-  delta(event) {
-    const piece = pieceOf(event);
-    return piece && { output: piece.text };
-  },
+  streamsSeveral: true,
   assemble(events) {
     const pieces = events.map(pieceOf).filter((piece) => piece !== undefined);
     // Lines that each have a finish reason are separate replies. Counts may follow the last piece.
     const reasons = pieces.map(({ reason }) => reason).filter(isReason);
-    if (pieces.length < Math.max(2, events.length - 1) || reasons.length > 1) return undefined;
+    if (pieces.length < Math.max(Math.min(2, events.length), events.length - 1) || reasons.length > 1) return undefined;
     const known = events.flatMap((event) => Object.entries(event).filter(([, value]) => value !== null));
     const answer = { generation: pieces.map(({ text }) => text).join(''), stop_reason: reasons[0] };
     const rest = without(Object.fromEntries(known), ...NAMES.pieces);

@@ -30,7 +30,9 @@ export const cohere: WireFormat = {
       const hasBlocks = Array.isArray(message.content) && !Array.isArray(message.tool_calls);
       const plan = textIn(message.tool_plan);
       const said = plan === '' ? message : { ...message, reasoning: plan };
-      const replies = hasBlocks ? replyMessages('assistant', message.content) : chatMessages(said, 'assistant');
+      const thoughts = plan === '' ? [] : [{ type: 'thinking', thinking: plan }];
+      const blocks = [thoughts, message.content].flat();
+      const replies = hasBlocks ? replyMessages('assistant', blocks) : chatMessages(said, 'assistant');
       return { replies, reasons: [body.finish_reason] };
     }
     if (typeof text === 'string' && REPLY_NAMES.some((name) => name in body)) {
@@ -41,18 +43,7 @@ export const cohere: WireFormat = {
     const generated = answersIn(body.generations, 'text', 'finish_reason');
     return generated && { format: 'completion', ...generated };
   },
-  delta(event) {
-    const { type, event_type: older } = event;
-    if (typeof older === 'string') {
-      const isCall = older === 'tool-calls-generation' || older === 'tool-calls-chunk';
-      return { output: older === 'text-generation' ? textIn(event.text) : '', calls: isCall };
-    }
-    if (typeof type !== 'string' || !STREAM_EVENT.test(type)) return undefined;
-    const { content, tool_plan: plan } = messageOf(event);
-    const { text, thinking } = fieldsOf(content);
-    const calls = type === 'tool-call-start' || type === 'tool-call-delta';
-    return { output: textIn(text), reasoning: textIn(thinking, plan), calls };
-  },
+  repeats: ['response'],
   assemble(events) {
     if (events.some((event) => OLDER_EVENTS.includes(event.event_type as string))) {
       const end = events.find((event) => event.event_type === 'stream-end');
@@ -67,8 +58,7 @@ export const cohere: WireFormat = {
       };
       return { value, ended: end !== undefined };
     }
-    const names = ['content-delta', 'tool-call-start', 'message-end'];
-    if (!events.some((event) => names.includes(event.type as string))) return undefined;
+    if (!events.some(({ type }) => typeof type === 'string' && STREAM_EVENT.test(type))) return undefined;
     const end = events.find((event) => event.type === 'message-end');
     return { value: { message: assembledMessage(events), ...fieldsOf(end?.delta) }, ended: end !== undefined };
   },
@@ -80,11 +70,12 @@ function assembledMessage(events: JsonObject[]): JsonObject {
   const text = allText(pieces.map((piece) => piece.text));
   const thinking = allText(pieces.map((piece) => piece.thinking));
   const calls = new Map<unknown, JsonObject>();
-  for (const event of events) {
-    const call = fieldsOf(messageOf(event).tool_calls);
-    if (event.type === 'tool-call-start') calls.set(event.index, { ...call, function: { ...fieldsOf(call.function) } });
-    const begun = fieldsOf(calls.get(event.index)?.function);
-    if (event.type === 'tool-call-delta') begun.arguments = joined(begun.arguments, fieldsOf(call.function).arguments);
+  for (const event of events.filter(({ type }) => type === 'tool-call-start' || type === 'tool-call-delta')) {
+    const piece = fieldsOf(messageOf(event).tool_calls);
+    const call = event.type === 'tool-call-start' ? { ...piece, function: {} } : calls.get(event.index);
+    const begun = fieldsOf(call?.function);
+    const { arguments: input, ...named } = fieldsOf(piece.function);
+    calls.set(event.index, { ...call, function: { ...begun, ...named, arguments: joined(begun.arguments, input) } });
   }
   const content = [
     ...(thinking === '' ? [] : [{ type: 'thinking', thinking }]),

@@ -1,7 +1,7 @@
 /** Reads Google's Gemini. */
 import { isObject, type JsonObject } from '../../json.ts';
 import { allMessages, chatMessages, openAiTools } from '../messages.ts';
-import { type Assembly, allText, fieldsOf, numberOr, objectsIn, type WireFormat, without } from '../wire-format.ts';
+import { type Assembly, fieldsOf, numberOr, objectsIn, type WireFormat, without } from '../wire-format.ts';
 
 const partsOf = (candidate: JsonObject): JsonObject[] => objectsIn(fieldsOf(candidate.content).parts);
 
@@ -36,13 +36,6 @@ export const gemini: WireFormat = {
       replies: candidates.flatMap(({ content }) => chatMessages(content ?? { role: 'model', parts: [] }, 'assistant')),
       reasons: candidates.map((candidate) => candidate.finishReason),
     };
-  },
-  delta(event) {
-    if (!isOurs(event)) return undefined;
-    const parts = objectsIn(event.candidates).flatMap(partsOf);
-    const texts = (thought: boolean): string =>
-      allText(parts.filter((part) => (part.thought === true) === thought).map((part) => part.text));
-    return { output: texts(false), reasoning: texts(true), calls: parts.some((part) => isObject(part.functionCall)) };
   },
   listsEvents: true,
   assemble: assembleGemini,

@@ -15,7 +15,7 @@ import {
   promptsOf,
   userMessages,
 } from '../messages.ts';
-import { fieldsOf, objectsIn, textIn, type WireFormat, without } from '../wire-format.ts';
+import { fieldsOf, objectsIn, type WireFormat, without } from '../wire-format.ts';
 
 /**
  * Names of an envelope's content. Next to one of them, `message` is only a word such as “ok”, even if the content has
@@ -87,14 +87,11 @@ export const genericText: WireFormat = {
     const texts = typeof single === 'string' ? [single] : isTexts ? single : textUnder(single, names)?.texts;
     return texts && { replies: assistantMessages(texts), reasons: [isObject(single) ? reasonOf(single) : undefined] };
   },
-  delta(event) {
-    const name = NAMES.pieces.find((candidate) => typeof event[candidate] === 'string');
-    return name === undefined ? undefined : { output: textIn(event[name]) };
-  },
+  streamsSeveral: true,
   /** Assembles events that each have a part of the text under the same name. The last event may have no text. */
   assemble(events) {
     const name = NAMES.pieces.find((candidate) => typeof events[0]?.[candidate] === 'string');
-    if (name === undefined || events.length < 2) return undefined;
+    if (name === undefined) return undefined;
     const pieces = events.filter((event) => typeof event[name] === 'string' && Object.keys(event).length <= MAX_FIELDS);
     if (pieces.length < events.length - 1) return undefined;
     const last = events.at(-1) as JsonObject;

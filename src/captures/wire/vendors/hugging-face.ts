@@ -42,10 +42,7 @@ export const tgi: WireFormat = {
     const message = details.error || body.error || details.message;
     return { message: message || 'the generation ended with the finish reason “error”', type: 'generation_error' };
   },
-  delta(event) {
-    const output = tokenOf(event) ?? outputsOf(event);
-    return output === undefined ? undefined : { output };
-  },
+  repeats: ['generated_text'],
   assemble(events) {
     if (events.every((event) => outputsOf(event) !== undefined)) {
       // One text for each input of the request.

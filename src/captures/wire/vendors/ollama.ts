@@ -1,7 +1,7 @@
 /** Reads Ollama's chat and generate. Its streams are JSON Lines. */
 import { isObject } from '../../json.ts';
 import { assistantMessage, assistantMessages, chatMessages } from '../messages.ts';
-import { allText, fieldsOf, objectsIn, textIn, type WireFormat } from '../wire-format.ts';
+import { allText, objectsIn, type WireFormat } from '../wire-format.ts';
 
 export const ollama: WireFormat = {
   name: 'ollama',
@@ -15,15 +15,6 @@ export const ollama: WireFormat = {
     if (typeof response !== 'string') return undefined;
     const replies = assistantMessages([response]).map((reply) => ({ ...reply, ...thoughtsIn(thinking) }));
     return { format: 'completion', replies, reasons: [reason] };
-  },
-  delta({ done, message, response, thinking }) {
-    if (typeof done !== 'boolean') return undefined;
-    const said = fieldsOf(message);
-    return {
-      output: textIn(response, said.content),
-      reasoning: textIn(thinking, said.thinking),
-      calls: objectsIn(said.tool_calls).length > 0,
-    };
   },
   assemble(events) {
     if (!events.every((event) => typeof event.done === 'boolean')) return undefined;

@@ -19,7 +19,6 @@ import {
   numberOr,
   objectsIn,
   textIn,
-  textsOf,
   type WireFormat,
   without,
 } from '../wire-format.ts';
@@ -104,18 +103,6 @@ export const openAiChat: WireFormat = {
         reasons: choices.map((choice) => choice.finish_reason),
       }
     );
-  },
-  delta(event) {
-    const deltas = objectsIn(event.choices).flatMap(({ delta }) => (isObject(delta) ? [plainDelta(delta)] : []));
-    if (deltas.length === 0) return undefined;
-    return {
-      output: allText(deltas.flatMap(({ content, refusal, audio }) => [content, refusal, fieldsOf(audio).transcript])),
-      reasoning: allText(deltas.flatMap((delta) => [delta.reasoning_content, delta.reasoning])),
-      calls: deltas.flatMap(callsOf).some(({ function: call }) => {
-        const { name, arguments: input } = fieldsOf(call);
-        return textIn(name) + argumentsIn(input) !== '';
-      }),
-    };
   },
   assemble(events) {
     const isOurs = events.some((event) => objectsIn(event.choices).some((choice) => isObject(choice.delta)));
@@ -255,10 +242,6 @@ export const openAiCompletion: WireFormat = {
       'text',
       'finish_reason',
     ),
-  delta(event) {
-    const texts = textsOf(objectsIn(event.choices).map((choice) => choice.text));
-    return texts.length === 0 ? undefined : { output: texts.join('') };
-  },
   assemble(events) {
     if (!events.some((event) => objectsIn(event.choices).some(({ text }) => typeof text === 'string')))
       return undefined;

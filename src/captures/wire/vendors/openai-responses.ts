@@ -60,16 +60,7 @@ export const openAiResponses: WireFormat = {
     if (object !== 'response' || status !== 'failed' || !isObject(error)) return undefined;
     return { message: error, type: textIn(error.code) || undefined };
   },
-  delta(event) {
-    if (!isOurs(event)) return undefined;
-    const { type, delta, item } = event as { type: string; [name: string]: unknown };
-    const name = type === 'response.output_item.added' ? fieldsOf(item).name : undefined;
-    return {
-      output: TEXT_EVENTS.includes(type) ? textIn(delta) : '',
-      reasoning: REASONING_EVENT.test(type) ? textIn(delta) : '',
-      calls: textIn(CALL_EVENTS.includes(type) ? delta : undefined, name) !== '',
-    };
-  },
+  repeats: ['response', 'item'],
   assemble(events) {
     const ours = events.filter(isOurs);
     return ours.length === 0 ? undefined : assembleResponse(ours);
