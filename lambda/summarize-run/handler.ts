@@ -21,7 +21,7 @@ import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
 import { goodVerdicts, type RunSummary } from '../../src/monitoring/summary.ts';
 import { connectQuality } from '../../src/monitoring/watch-run.ts';
 import { writePage } from '../../src/monitoring/write-page.ts';
-import { cellsOf, sumOfCells } from '../../src/quality/counts-store.ts';
+import { sumOfCells } from '../../src/quality/counts-store.ts';
 import { mergeHourly } from '../../src/quality/merge-ledger.ts';
 import { measuresOf, objectivesOf } from '../../src/quality/objectives.ts';
 import { outcomesIn } from '../../src/quality/outcomes.ts';
@@ -55,7 +55,7 @@ const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Conte
   if (result.more) return { ...result, ok: true, error: '', cause: '' };
   summary.good = goodVerdicts(summary.verdictsByScorer, scorers);
   summary.counted = quality.counted();
-  summary.outcomes = outcomesIn(sumOfCells(cellsOf(quality.counts)), scorers);
+  summary.outcomes = outcomesIn(sumOfCells(Object.values(quality.variants).map((cell) => ({ cell }))), scorers);
   const text = JSON.stringify(summary, null, 2);
   await storage.putText(bucket, key, text);
   const { replay } = summary.options ?? {};

@@ -78,7 +78,6 @@ export async function summarizeRun(
     return { ...sums.summary, status: 'unfinished' };
   }
   summary.addBatch(await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(name)));
-  summary.warn(quality.warnings());
   return summary.build();
 }
 

@@ -14,6 +14,8 @@ const MAX_NAMES = 50;
 const MAX_NAME_CHARS = 63;
 /** Maximum number of digests of calls. The smallest digests of two sources show whether they have calls in common. */
 const MAX_DIGESTS = 16;
+/** SageMaker's endpoints have at most 10 variants. More names were made up, and would make more counts than captures. */
+export const MAX_VARIANTS = 20;
 /** Replaces the names beyond a limit. */
 export const OTHER = '(other)';
 
@@ -30,10 +32,10 @@ export const numberCounts = (number: number, times = 1): NumberCounts =>
     ? { bins: { [binOf(number)]: times }, sum: times * number, squares: times * number * number }
     : {};
 
-/** Adds counts to the counts of an hour and a variant. @param mostNames maximum number of names of each kind */
-export function addCell(total: QualityCell, more: QualityCell, mostNames = MAX_NAMES): void {
+/** Adds counts to the counts of an hour and a variant. */
+export function addCell(total: QualityCell, more: QualityCell): void {
   addTree(total, more);
-  bound(total, mostNames);
+  bound(total);
 }
 
 const samplesOf = ({ scorers = {} }: QualityCell) => Object.values(scorers).flatMap((own) => Object.values(own));
@@ -46,24 +48,20 @@ const namedIn = (cell: QualityCell) => [
   ...samplesOf(cell).map(({ values }) => values),
 ];
 
-/** Returns how many names are in a cell. */
-export const namesIn = (cell: QualityCell): number =>
-  namedIn(cell).reduce((total, counts = {}) => total + Object.keys(counts).length, 0);
-
 /** Adds up names and bins beyond a limit. */
-export function bound(cell: QualityCell, mostNames = MAX_NAMES): void {
+export function bound(cell: QualityCell): void {
   const numbers = [cell.predictions?.numbers, ...samplesOf(cell).map((one) => one.numbers)];
   for (const counts of numbers) if (counts?.bins !== undefined) boundBins(counts.bins);
-  for (const counts of namedIn(cell)) boundNames(counts, mostNames);
+  for (const counts of namedIn(cell)) boundNames(counts);
   for (const counts of Object.values(cell.digests ?? {})) {
     for (const digest of Object.keys(counts).toSorted().slice(MAX_DIGESTS)) delete counts[digest];
   }
 }
 
-function boundNames(counts: Record<string, number> = {}, most: number): void {
+function boundNames(counts: Record<string, number> = {}): void {
   const names = Object.keys(counts);
-  if (names.length <= most) return;
-  for (const name of names.slice(most - 1)) {
+  if (names.length <= MAX_NAMES) return;
+  for (const name of names.slice(MAX_NAMES - 1)) {
     if (name === OTHER) continue;
     const count = counts[name] ?? 0;
     delete counts[name];

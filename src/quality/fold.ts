@@ -3,7 +3,7 @@
 import type { QualityCell, QualityCounts } from '../core/contract/quality.ts';
 import { inForce, isAbove, isTraced, subjectOf } from '../ledger/precedence.ts';
 import type { Column, Row, Table } from '../ledger/tables.ts';
-import { bound, isCountable, nameOf, numberCounts, OTHER } from './cell.ts';
+import { bound, isCountable, MAX_VARIANTS, nameOf, numberCounts, OTHER } from './cell.ts';
 import { addCount, addTree, branch } from './count-tree.ts';
 import type { Measure } from './objectives.ts';
 import { EVERY_CAPTURE } from './sample.ts';
@@ -41,8 +41,6 @@ export interface Line {
   last?: Folded<'captures'>;
 }
 
-/** SageMaker's endpoints have at most 10 variants. More names were made up, and would make more counts than captures. */
-const MAX_VARIANTS = 20;
 const NO_CAPTURES: readonly (string | undefined)[] = ['duplicate', 'missing', 'outsideWindow', 'retried'];
 const IN_QUARANTINE: readonly (string | undefined)[] = ['quarantined', 'refused'];
 

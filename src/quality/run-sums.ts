@@ -1,4 +1,4 @@
-/** Adds up the results of a run's chunks. The memory depends on the hours and variants, not on the chunks. */
+/** Adds up the results of a run's chunks by variant. The memory does not depend on the chunks. */
 import type {
   ObservedSecond,
   QualityCell,
@@ -6,44 +6,23 @@ import type {
   QualityFailures,
   QualityObservations,
 } from '../core/contract/quality.ts';
-import { dayOf } from '../ledger/files.ts';
-import { addCell, namesIn } from './cell.ts';
+import { addCell, MAX_VARIANTS, OTHER } from './cell.ts';
 import { branch } from './count-tree.ts';
-import { cellsOf, sumOfCells } from './counts-store.ts';
 import { addFailures } from './detectors.ts';
 
-/**
- * Maximum number of hours × variants of one run: more than a year of two variants. With a dozen scorers, they take
- * about 100 MB.
- */
-const MAX_CELLS = 20_000;
-/**
- * Maximum number of names in all of them, of some 100 bytes each. Beyond it, an hour and variant keeps few names of
- * each kind, because captures can make names up.
- */
-const [MAX_NAMES, FEW_NAMES] = [500_000, 10];
-/** Maximum number of days of one run. Each day is an object. */
-const MAX_DAYS = 1_100;
-
-export type RunSumsState = Pick<RunSums, 'counts' | 'beyond' | 'failures' | 'experimentId'>;
+export type RunSumsState = Pick<RunSums, 'variants' | 'first' | 'failures' | 'experimentId'>;
 
 export class RunSums {
-  readonly counts: QualityCounts = {};
+  readonly variants: Record<string, QualityCell> = {};
+  /** The hour of the first capture, such as `2026-11-20T10`; empty without captures. */
+  first = '';
   readonly failures: QualityFailures = {};
   /** The experiment of the traces. */
   experimentId = '';
-  /** Captures that are in no counts, because they would add more hours than a run may have. */
-  beyond = 0;
-  #cells = 0;
-  #names = 0;
-  readonly #days = new Set<string>();
 
-  /** Adds the sums of an earlier invocation. */
-  restore({ counts, beyond, failures, experimentId }: RunSumsState): void {
-    this.add(counts);
-    this.fail(failures);
-    this.beyond += beyond;
-    this.experimentId = experimentId;
+  /** Continues the sums of an earlier invocation. */
+  restore(earlier: RunSumsState): void {
+    Object.assign(this, earlier);
   }
 
   /** Adds captures that failed an objective. */
@@ -53,62 +32,31 @@ export class RunSums {
 
   add(counts: QualityCounts): void {
     for (const [hour, variants] of Object.entries(counts)) {
+      if (this.first === '' || hour < this.first) this.first = hour;
       for (const [variant, cell] of Object.entries(variants)) {
-        if (this.#hasRoom(hour, variant)) this.#addCell(branch(branch(this.counts, hour), variant), cell);
-        else this.beyond += cell.captures ?? 0;
+        const isKnown = Object.hasOwn(this.variants, variant) || Object.keys(this.variants).length < MAX_VARIANTS;
+        addCell(branch(this.variants, isKnown ? variant : OTHER), cell);
       }
     }
   }
 
-  #addCell(total: QualityCell, more: QualityCell): void {
-    const before = namesIn(total);
-    addCell(total, more, this.#names < MAX_NAMES ? undefined : FEW_NAMES);
-    this.#names += namesIn(total) - before;
-  }
-
-  #hasRoom(hour: string, variant: string): boolean {
-    if (Object.hasOwn(this.counts, hour) && Object.hasOwn(this.counts[hour] ?? {}, variant)) return true;
-    const day = dayOf(hour);
-    if (this.#cells >= MAX_CELLS || (this.#days.size >= MAX_DAYS && !this.#days.has(day))) return false;
-    this.#cells += 1;
-    this.#days.add(day);
-    return true;
-  }
-
   /** Returns the observations of the objectives in the captures. Returns `undefined` if there are none. */
   observations(): QualityObservations | undefined {
-    const seen = cellsOf(this.counts).flatMap(({ variant, cell }) =>
-      Object.entries(cell.seconds ?? {}).map(([measure, seconds]) => ({ measure, variant, seconds: inOrder(seconds) })),
+    const seen = Object.entries(this.variants).flatMap(([variant, { seconds = {} }]) =>
+      Object.entries(seconds).map(([measure, own]) => ({ measure, entry: [variant, inOrder(own)] as const })),
     );
     if (seen.length === 0) return undefined;
-    const series = [...Map.groupBy(seen, ({ measure }) => measure)].map(([measure, ofMeasure]) => {
-      const variants = [...Map.groupBy(ofMeasure, ({ variant }) => variant)];
+    const series = [...Map.groupBy(seen, ({ measure }) => measure)].map(
       // Names come from captures, and may be `__proto__`.
-      return [
-        measure,
-        Object.fromEntries(variants.map(([variant, own]) => [variant, own.flatMap((one) => one.seconds)])),
-      ];
-    });
+      ([measure, own]) => [measure, Object.fromEntries(own.map(({ entry }) => entry))] as const,
+    );
     return { series: Object.fromEntries(series), failures: this.failures };
   }
 
   /** Returns the run's counts by variant, and the hour of its first capture. */
   counted(): { first?: string; variants: Record<string, QualityCell> } {
-    const cells = cellsOf(this.counts);
-    const variants = [...Map.groupBy(cells, ({ variant }) => variant)].map(([variant, own]) => {
-      const { seconds: _, ...sum } = sumOfCells(own);
-      return [variant, sum];
-    });
-    return { ...(cells[0] && { first: cells[0].hour }), variants: Object.fromEntries(variants) };
-  }
-
-  /** Returns a warning for the summary if counts are missing. */
-  warnings(): string[] {
-    if (this.beyond === 0) return [];
-    const most = `${MAX_CELLS} hours of variants on ${MAX_DAYS} days`;
-    return [
-      `${this.beyond} captures are in no counts, so \`rates\` does not know them: a run counts at most ${most}. Run such a backfill in several parts, or look at the captures' times`,
-    ];
+    const variants = Object.entries(this.variants).map(([variant, { seconds: _, ...cell }]) => [variant, cell]);
+    return { ...(this.first && { first: this.first }), variants: Object.fromEntries(variants) };
   }
 }
 

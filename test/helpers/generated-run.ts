@@ -132,12 +132,6 @@ function logReceipt(chunk: number): LogReceipt {
 /** Captures of an hour are in this number of chunks. */
 const HOUR_CHUNKS = 1_000;
 
-/** The hours of the counts, and their captures. */
-export function countedCaptures(hours: Record<string, Record<string, { captures?: number }>>): [number, number] {
-  const cells = Object.values(hours).flatMap((variants) => Object.values(variants));
-  return [Object.keys(hours).length, cells.reduce((sum, { captures = 0 }) => sum + captures, 0)];
-}
-
 function qualityOf(chunk: number): QualityCounts {
   const hour = new Date(Date.UTC(2026, 0, 1) + Math.floor(chunk / HOUR_CHUNKS) * 3_600_000).toISOString().slice(0, 13);
   const sample = { 1: { captures: LINES, values: { yes: LINES - 1, no: 1 } } };

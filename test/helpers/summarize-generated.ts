@@ -6,7 +6,7 @@
 import { unitsOfRetry } from '../../src/monitoring/plan/retry-source.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
 import { RunSums } from '../../src/quality/run-sums.ts';
-import { countedCaptures, GeneratedRun } from './generated-run.ts';
+import { GeneratedRun } from './generated-run.ts';
 
 const KIB = 1024;
 
@@ -28,8 +28,8 @@ async function summary(): Promise<object> {
     const remainingMs = (): number => (--left > 0 ? 900_000 : 0);
     const made = await summarizeRun({ storage, workBucket: 'work' }, run, undefined, { part, remainingMs }, sums);
     if (made.status === 'unfinished') continue;
-    const counted = countedCaptures(sums.counts);
-    return { parts: part + 1, summary: made, counted, expected: generated.expected() };
+    const captures = Object.values(sums.variants).map((cell) => cell.captures);
+    return { parts: part + 1, summary: made, counted: { first: sums.first, captures }, expected: generated.expected() };
   }
 }
 

@@ -2,19 +2,20 @@
 import { sumOfCells } from '../../../src/quality/counts-store.ts';
 import { RunSums } from '../../../src/quality/run-sums.ts';
 
-test('a run counts a bounded number of hours, continues where an invocation stopped, and says what is missing', () => {
+test('a run is counted by variant, continues where an invocation stopped, and has a bounded size whatever captures say', () => {
   const sums = new RunSums();
-  const hour = (n: number) => new Date(Date.UTC(2000, 0, 1) + n * 3_600_000).toISOString().slice(0, 13);
-  for (let n = 0; n < 50_000; n += 1) sums.add({ [hour(n)]: { Blue: { captures: 1 } } });
-  expect(Object.keys(sums.counts)).toHaveLength(20_000);
+  const names = (n: number) => Object.fromEntries(Array.from({ length: 50 }, (_, at) => [`${n} ${at}`, 1]));
+  for (let n = 0; n < 30; n += 1) sums.add({ '2026-11-20T10': { [`v${n}`]: { captures: 1, errorKinds: names(n) } } });
   const next = new RunSums();
   next.restore(JSON.parse(JSON.stringify(sums)));
-  next.add({ [hour(50_000)]: { Blue: { captures: 1 } }, [hour(0)]: { Blue: { captures: 1 } } });
-  expect(next.counts[hour(0)]).toEqual({ Blue: { captures: 2 } });
-  expect(next.warnings()).toEqual([expect.stringMatching(/^30001 captures are in no counts/)]);
-  const days = new RunSums();
-  for (let n = 0; n < 2_000; n += 1) days.add({ [hour(24 * n)]: { Blue: { captures: 1 } } });
-  expect(Object.keys(days.counts)).toHaveLength(1_100);
+  next.add({ '2026-11-20T09': { v0: { captures: 1, errorKinds: names(31) } } });
+  const { first, variants } = next.counted();
+  expect([first, Object.keys(variants).length]).toEqual(['2026-11-20T09', 21]);
+  expect(variants).toMatchObject({ v0: { captures: 2 }, v19: { captures: 1 }, '(other)': { captures: 10 } });
+  for (const { captures = 0, errorKinds = {} } of Object.values(variants)) {
+    expect(Object.keys(errorKinds)).toHaveLength(50);
+    expect(Object.values(errorKinds).reduce((sum, count) => sum + count)).toBe(50 * captures);
+  }
 });
 
 test('adds cells up to a sum that is bounded, whatever captures say in each hour', () => {
@@ -23,18 +24,4 @@ test('adds cells up to a sum that is bounded, whatever captures say in each hour
   const { errorKinds = {} } = sumOfCells(cells);
   expect(Object.keys(errorKinds)).toHaveLength(50);
   expect(errorKinds['(other)']).toBe(48 * 50 - 49);
-});
-
-test('a run whose captures make up very many names keeps few of each kind from then on, and loses no count', () => {
-  const sums = new RunSums();
-  const hourAt = (index: number): string => new Date(index * 3_600_000).toISOString().slice(0, 13);
-  const namesOf = (index: number) =>
-    Object.fromEntries(Array.from({ length: 50 }, (_, name) => [`${index}-${name}`, 1]));
-  for (let index = 0; index < 10_100; index += 1) {
-    sums.add({ [hourAt(index)]: { A: { captures: 50, errorKinds: namesOf(index) } } });
-  }
-  const kindsAt = (index: number) => Object.values(sums.counts[hourAt(index)]?.A?.errorKinds ?? {});
-  expect(kindsAt(0)).toHaveLength(50);
-  expect(kindsAt(10_099)).toHaveLength(10);
-  expect(kindsAt(10_099).reduce((total, count) => total + count, 0)).toBe(50);
 });
