@@ -1,13 +1,12 @@
 /** Reports one run in any state (running, ended, stopped, expired from Step Functions), or a stack's newest runs. */
 import { DescribeExecutionCommand, type ExecutionListItem, type ExecutionStatus } from '@aws-sdk/client-sfn';
 import { type ListedExecutions, listedExecutions } from '../../src/core/aws/executions.ts';
-import { Storage, type Work } from '../../src/core/aws/storage.ts';
+import { Storage } from '../../src/core/aws/storage.ts';
 import type { BatchReport, PlanReceipt } from '../../src/core/contract/receipts.ts';
 import { replayKeys, workKeys } from '../../src/core/contract/work-keys.ts';
 import { inOrder } from '../../src/core/process/concurrency.ts';
-import { withRanges } from '../../src/monitoring/chunk/ranges.ts';
-import { readChunks, readPlanReceipts } from '../../src/monitoring/receipts.ts';
-import { type RunSummary, SummaryBuilder } from '../../src/monitoring/summary.ts';
+import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
+import type { RunSummary } from '../../src/monitoring/summary.ts';
 import type { AwsClients } from './aws-clients.ts';
 import { type FoundExecution, findExecution, inputText, type StateMachines } from './executions.ts';
 import { readReasons } from './run-summaries.ts';
@@ -62,8 +61,9 @@ export async function readRunReport(clients: Pick<AwsClients, 's3'>, workBucket:
   const storage = new Storage(clients.s3);
   const written = await storage.getJson<RunSummary>(workBucket, workKeys.summary(name));
   const isRunning = statusOfRun(status) === 'running' && executionArn !== undefined;
-  const soFar = written === undefined ? await summarySoFar({ storage, workBucket }, found, isRunning) : undefined;
-  const summary = written ?? soFar?.summary;
+  const run = { name, startTime: startDate?.toISOString() ?? '' };
+  const soFar = written ?? (await summarizeRun({ storage, workBucket }, run, undefined, { isRunning }));
+  const summary = soFar.options === null && written === undefined ? undefined : soFar;
   const asked: unknown = input === undefined ? (summary?.input ?? null) : JSON.parse(input);
   return {
     run: name,
@@ -81,7 +81,7 @@ export async function readRunReport(clients: Pick<AwsClients, 's3'>, workBucket:
     /** `false`: added up from the receipts so far, since the run has not written its summary. */
     isFinal: written !== undefined,
     /** Set if planning has not finished: a retry includes only planned chunks. */
-    isPartlyPlanned: written?.partlyPlanned ?? soFar?.isPartlyPlanned ?? false,
+    isPartlyPlanned: summary?.partlyPlanned ?? false,
     quarantined: summary === undefined ? [] : await readReasons({ storage, workBucket }, summary),
     experimentId: (await storage.getJson<PlanReceipt>(workBucket, workKeys.plan(name, 0)))?.experimentId,
     /** Jobs of batch inference that had not ended when the run last looked. They continue without it, and cost money. */
@@ -100,30 +100,6 @@ export function isPlanned({ status, summary, input, isPartlyPlanned }: PlanOutco
 }
 
 type PlanOutcome = Pick<RunReport, 'status' | 'summary' | 'input' | 'isPartlyPlanned'>;
-
-/** Adds up the receipts of a run that has not written its summary. For a running run, only complete chunks count. */
-export async function summarySoFar(
-  work: Work,
-  { name, startDate }: FoundRun,
-  isRunning: boolean,
-): Promise<{ summary: RunSummary; isPartlyPlanned: boolean } | undefined> {
-  const builder = new SummaryBuilder({ name, startTime: startDate?.toISOString() ?? '' });
-  let last: PlanReceipt | undefined;
-  for await (const plan of readPlanReceipts(work, name)) {
-    builder.addPlan(plan);
-    last = plan;
-  }
-  if (last === undefined) return undefined;
-  for await (const { line, state } of readChunks(work, name)) {
-    builder.addSpend(state);
-    if (line === undefined) continue;
-    const { done } = last.options.evaluate ? state.evaluate : state.log;
-    if (done !== undefined || !isRunning) builder.addChunk(await withRanges(work, line), state);
-  }
-  const summary = builder.build();
-  if (isRunning) summary.status = 'unfinished';
-  return { summary, isPartlyPlanned: last.more };
-}
 
 const JOB_GOES_ON = new Set(['Submitted', 'Validating', 'Scheduled', 'InProgress', 'Stopping']);
 

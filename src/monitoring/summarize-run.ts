@@ -20,6 +20,15 @@ const FINISH_RESERVE_MS = 60_000;
 /** Number of chunks whose ranges are read at the same time, if the manifest does not contain them. */
 const CHUNKS_AT_ONCE = 16;
 
+interface SummaryOptions {
+  /** Number of this part, from 0; by default the whole run is one part. */
+  part?: number;
+  /** The time for it. */
+  remainingMs?(): number;
+  /** The run goes on: only chunks that are done count. */
+  isRunning?: boolean;
+}
+
 /** The sums of the parts of a summary so far. */
 interface SummaryState {
   summary: RunSummary;
@@ -32,10 +41,8 @@ interface SummaryState {
  * Sums up a run from its objects in the work bucket; the counts of the endpoint come from its rows. If the time is
  * short, it stores the sums and stops.
  *
- * @param part number of this part, from 0; by default the whole run is one part
- * @param remainingMs the time for it
  * @param quality receives the run's counts, and its observations of the objectives
- * @returns a summary with the status `unfinished` if another part follows
+ * @returns a summary with the status `unfinished` if another part follows, or if the run goes on
  *
  * @example
  *     const summary = await summarizeRun({ storage, workBucket }, { name: 'r1', startTime: '2026-11-20T09:00:00Z' });
@@ -44,7 +51,7 @@ export async function summarizeRun(
   work: Work,
   run: { name: string; startTime: string },
   error?: NamedError,
-  { part, remainingMs }: { part: number; remainingMs(): number } = { part: 0, remainingMs: () => Infinity },
+  { part = 0, remainingMs = () => Infinity, isRunning = false }: SummaryOptions = {},
   quality = new RunSums(),
 ): Promise<RunSummary> {
   const { storage, workBucket } = work;
@@ -64,6 +71,8 @@ export async function summarizeRun(
   for await (const { line, state } of withPlaces) {
     summary.addSpend(state);
     if (line === undefined) continue;
+    const { done } = summary.sums().options?.evaluate ? state.evaluate : state.log;
+    if (isRunning && done === undefined) continue;
     summary.addChunk(line, state);
     quality.add(qualityOfChunk(state));
     quality.experimentId = line.experimentId;
@@ -78,7 +87,7 @@ export async function summarizeRun(
     return { ...sums.summary, status: 'unfinished' };
   }
   summary.addBatch(await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(name)));
-  return summary.build();
+  return isRunning ? { ...summary.build(), status: 'unfinished' } : summary.build();
 }
 
 // --------------------------------------------------------------------------------------------------- quality of chunks

@@ -107,6 +107,13 @@ test('adds up the lines and verdicts of all chunks, and both equations hold', as
   expect(summary.verdicts).toMatchObject({ expected: 63, newVerdicts: 60, failed: 3, lost: 0 });
 });
 
+test('of a run that goes on, only chunks that are done count', async () => {
+  const { memory } = new FinishedRun(CHUNKS);
+  const work = { storage: memory.storage, workBucket: 'work' };
+  const { lines, status } = await summarizeRun(work, run, undefined, { isRunning: true });
+  expect({ lines, status }).toMatchObject({ lines: { planned: 29, traced: 21, lost: 0 }, status: 'unfinished' });
+});
+
 test('without evaluation, all verdicts are off', async () => {
   const { summary } = await new FinishedRun(CHUNKS.slice(0, 1), false).summarize();
   expect(summary.verdicts).toMatchObject({ expected: 27, evaluationOff: 27, lost: 0 });
