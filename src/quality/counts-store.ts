@@ -2,7 +2,6 @@
 
 import type { Work } from '../core/aws/storage.ts';
 import type { QualityCell, QualityCounts } from '../core/contract/quality.ts';
-import { ledgerKeys } from '../core/contract/work-keys.ts';
 import { inOrder } from '../core/process/concurrency.ts';
 import { dayOf, listFiles } from '../ledger/files.ts';
 import { addCell } from './cell.ts';
@@ -41,38 +40,22 @@ export async function* readDays(
   measures: readonly Measure[] = [],
 ): AsyncGenerator<QualityCounts> {
   const [first, last] = [dayOf(hourOf(window.fromMs)), dayOf(hourOf(window.toMs - 1))];
-  const [sums, ...files] = await Promise.all([
-    daysWithSums(work, first, last),
-    ...COUNTED.map((table) => Array.fromAsync(listFiles(work, table, first, last))),
-  ]);
+  const files = await Promise.all(COUNTED.map((table) => Array.fromAsync(listFiles(work, table, first, last))));
   const byDay = Map.groupBy(files.flat(), ({ day }) => day);
   const read = async (day: string) => {
     const of = { files: byDay.get(day) ?? [], sum: await readSum(work, day), measures };
     return countsOfDay(work, day, of, (hour) => isWithin(hour, window));
   };
-  yield* inOrder(DAYS_AT_ONCE, [...new Set([...byDay.keys(), ...sums])].toSorted(), read);
+  yield* inOrder(DAYS_AT_ONCE, [...byDay.keys()].toSorted(), read);
 }
 
 /** Reads the counts of a window; see `readDays`. */
 export const readWindow = async (...of: Parameters<typeof readDays>): Promise<QualityCounts> =>
   Object.assign({}, ...(await Array.fromAsync(readDays(...of))));
 
-async function daysWithSums({ storage, workBucket }: Work, first: string, last: string): Promise<string[]> {
-  const days: string[] = [];
-  const { sumsPrefix } = ledgerKeys;
-  for await (const { key } of storage.list(workBucket, sumsPrefix, `${sumsPrefix}${first}`)) {
-    const day = dayOf(key.slice(sumsPrefix.length));
-    if (day > last) break;
-    if (key === ledgerKeys.sum(day)) days.push(day);
-  }
-  return days;
-}
-
 /** Returns the first and the last day with captures; `undefined` if there are none. */
 export async function countedDays(work: Work): Promise<{ first: string; last: string } | undefined> {
-  const all = (await Array.fromAsync(listFiles(work, 'captures'), ({ day }) => day))
-    .concat(await daysWithSums(work, '', '9999-12-31'))
-    .toSorted();
+  const all = await Array.fromAsync(listFiles(work, 'captures'), ({ day }) => day);
   const [first, last] = [all[0], all.at(-1)];
   return first && last ? { first, last } : undefined;
 }

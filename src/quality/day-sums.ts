@@ -6,7 +6,6 @@ import { promisify } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { gunzip, gzip } from 'node:zlib';
 import type { Work } from '../core/aws/storage.ts';
-import { notS3 } from '../core/aws/storage-errors.ts';
 import type { QualityCounts } from '../core/contract/quality.ts';
 import { ledgerKeys } from '../core/contract/work-keys.ts';
 import { inOrder } from '../core/process/concurrency.ts';
@@ -34,25 +33,14 @@ interface DaySum {
   hours: QualityCounts;
 }
 
-const noSum = (): DaySum => ({ files: [], hours: {} });
-
-/**
- * @param isMadeAgain then an object that is no sum is as good as none
- * @throws RetryableError `StorageUnavailable` if it is no sum: a day must not lose its counts silently
- */
-export async function readSum(work: Work, day: string, isMadeAgain = false): Promise<DaySum> {
-  const { bytes, where } = await getFile(work, ledgerKeys.sum(day));
-  const sum = bytes === undefined ? noSum() : await sumIn(bytes);
-  if (sum === undefined && !isMadeAgain) throw notS3(`${bytes?.length} bytes that are no counts of a day`, where);
-  return sum ?? noSum();
-}
-
-/** Returns the sum that bytes are; `undefined` if they are none. */
-async function sumIn(bytes: Buffer): Promise<DaySum | undefined> {
-  const text = await unpack(bytes).catch(() => '');
-  const sum = jsonIn(text.toString()) as Partial<DaySum> | null | undefined;
-  const isSum = Array.isArray(sum?.files) && typeof sum.hours === 'object' && sum.hours !== null;
-  return isSum ? (sum as DaySum) : undefined;
+/** Returns the sum that is kept of a day. An object that is no sum is as good as none: the rows are there. */
+export async function readSum(work: Work, day: string): Promise<DaySum> {
+  const { bytes } = await getFile(work, ledgerKeys.sum(day));
+  const text = bytes && (await unpack(bytes).catch(() => ''));
+  const { files, hours } = Object(jsonIn(String(text)));
+  return Array.isArray(files) && typeof hours === 'object' && hours !== null
+    ? { files, hours }
+    : { files: [], hours: {} };
 }
 
 export async function writeSum({ storage, workBucket }: Work, day: string, sum: DaySum): Promise<void> {

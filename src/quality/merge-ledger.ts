@@ -52,7 +52,7 @@ export async function mergeLedger(work: Work, merge: Merge): Promise<void> {
 
 async function mergeDay(work: Work, day: string, files: readonly LedgerFile[], merge: Merge): Promise<void> {
   const { measures, nowMs, hasTime } = merge;
-  const sum = await readSum(work, day, true);
+  const sum = await readSum(work, day);
   const merged = files.filter(({ isMerged }) => isMerged);
   /** The parts that are in merged files, and since when. */
   const within = new Map<string, number>();

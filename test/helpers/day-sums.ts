@@ -1,7 +1,7 @@
 /** Counts of hours in a work bucket, as a merge keeps them. */
 import type { Storage } from '../../src/core/aws/storage.ts';
 import type { QualityCounts } from '../../src/core/contract/quality.ts';
-import { dayOf } from '../../src/ledger/files.ts';
+import { dayOf, writeFile } from '../../src/ledger/files.ts';
 import { addHours } from '../../src/quality/cell.ts';
 import { readSum, writeSum } from '../../src/quality/day-sums.ts';
 
@@ -11,6 +11,7 @@ export async function writeCounts(storage: Storage, workBucket: string, counts: 
   for (const [day, hours] of Map.groupBy(Object.keys(counts), dayOf)) {
     const sum = await readSum(work, day);
     addHours(sum.hours, Object.fromEntries(hours.map((hour) => [hour, counts[hour] ?? {}])));
-    await writeSum(work, day, sum);
+    const { key = '' } = (await writeFile(work, 'captures', day, [{ hour: `${day}T00` }], ['counts'])) ?? {};
+    await writeSum(work, day, { ...sum, files: [...new Set([...sum.files, key])] });
   }
 }
