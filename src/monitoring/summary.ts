@@ -14,10 +14,11 @@ import type {
   PlanReceipt,
   VerdictCounts,
 } from '../core/contract/receipts.ts';
-import { addCounts, noCounts } from '../core/values/counts.ts';
+import { noCounts } from '../core/values/counts.ts';
 import { goodValue } from '../judge/scorers/values.ts';
 import { emptySpend } from '../judge/spend.ts';
 import type { Scorer } from '../judge/types.ts';
+import { addTree } from '../quality/count-tree.ts';
 import type { ScorerOutcomes } from '../quality/outcomes.ts';
 import { cacheMissedText, isCacheMissed } from './cache-missed.ts';
 import { addEstimates, emptyLogCounts, emptyVerdictCounts, verdictTotal } from './counts.ts';
@@ -98,9 +99,9 @@ function emptySummary(run: { name: string; startTime: string }): RunSummary {
     lines: { planned: 0, ...lines, lost: 0 },
     verdicts: { expected: 0, scorers: 0, ...emptyVerdictCounts(), failedRecorded: 0, lost: 0 },
     evaluatedTraces: 0,
-    reasons: noCounts(),
-    verdictsByScorer: Object.create(null),
-    quarantineReasons: noCounts(),
+    reasons: {},
+    verdictsByScorer: {},
+    quarantineReasons: {},
     spend: emptySpend(),
     failedChunks: [],
     equations: { lines: false, verdicts: false },
@@ -125,16 +126,13 @@ export class SummaryBuilder {
     const summary = this.#summary;
     summary.input = plan.input;
     summary.options = plan.options;
-    summary.objects += plan.objects;
-    summary.bytes += plan.bytes;
-    summary.chunks.planned += plan.chunks;
-    summary.lines.planned += plan.lines;
+    const { objects, bytes, chunks: planned, lines, duplicates } = plan;
+    addTree(summary, { objects, bytes, duplicates, chunks: { planned }, lines: { planned: lines } });
     summary.verdicts.scorers = plan.scorers;
     if (plan.more) summary.partlyPlanned = true;
     else delete summary.partlyPlanned;
     if (plan.outcome === 'duplicate' || plan.outcome === 'dryRun') summary.status = plan.outcome;
     summary.duplicateOf ??= plan.duplicateOf;
-    if (plan.duplicates !== undefined) summary.duplicates = (summary.duplicates ?? 0) + plan.duplicates;
     this.warn(plan.warnings ?? []);
     if (plan.judgeModelEnding) summary.judgeModelEnding = true;
     if (plan.judgeError !== undefined) summary.judgeError = plan.judgeError;
@@ -165,7 +163,7 @@ export class SummaryBuilder {
   }
 
   addChunk(chunk: ManifestLine, state: ChunkState): void {
-    const { lines, verdicts, chunks, quarantineReasons, options } = this.#summary;
+    const { lines, verdicts, chunks, options } = this.#summary;
     const { done: logged, failed } = state.log;
     const evaluates = options?.evaluate !== false;
     const { evaluate } = state;
@@ -179,10 +177,8 @@ export class SummaryBuilder {
       this.#fail(chunk, 'log', failed?.error);
       return;
     }
-    chunks.logged += 1;
     const { lines: _, ...terms } = logged.counts;
-    addCounts<keyof typeof terms>(lines, terms);
-    addCounts(quarantineReasons, logged.quarantineReasons);
+    addTree(this.#summary, { chunks: { logged: 1 }, lines: terms, quarantineReasons: logged.quarantineReasons });
     // The lines of a range that could not be read are missing in the counts, and so are lost.
     for (const { range, lines: of, error } of logged.unread ?? []) {
       this.#fail({ ...chunk, lines: of, ranges: chunk.ranges.slice(range, range + 1) }, 'log', error);
@@ -194,19 +190,18 @@ export class SummaryBuilder {
   #addVerdicts(ofEach: number, receipt: Pick<EvaluateReceipt, 'counts' | 'beyond'> | 'off' | undefined): void {
     const { verdicts } = this.#summary;
     if (receipt === 'off') {
-      addCounts(verdicts, { expected: ofEach, evaluationOff: ofEach });
+      addTree(verdicts, { expected: ofEach, evaluationOff: ofEach });
       return;
     }
     const { counts = emptyVerdictCounts(), beyond = 0 } = receipt ?? {};
     const expected = ofEach + beyond;
     const lost = Math.max(0, expected - verdictTotal(counts));
-    addCounts<keyof typeof verdicts>(verdicts, { ...counts, expected, failed: counts.failed + lost, lost });
+    addTree(verdicts, { ...counts, expected, failed: counts.failed + lost, lost });
   }
 
   #addEvaluation(chunk: ManifestLine, state: ChunkState, counted: EvaluateReceipt | undefined): void {
     const { chunks } = this.#summary;
-    const unreported = unreportedAttempts(state);
-    if (unreported > 0) this.#summary.unreportedAttempts = (this.#summary.unreportedAttempts ?? 0) + unreported;
+    addTree(this.#summary, { unreportedAttempts: unreportedAttempts(state) || undefined });
     if (counted !== undefined) this.#addReceipt(counted);
     if (counted?.ok) chunks.evaluated += 1;
     else {
@@ -216,20 +211,11 @@ export class SummaryBuilder {
   }
 
   #addReceipt(receipt: EvaluateReceipt): void {
-    const { verdicts, verdictsByScorer, reasons } = this.#summary;
-    verdicts.failedRecorded += receipt.failedRecorded;
-    this.#summary.evaluatedTraces += receipt.evaluatedTraces;
-    addCounts(reasons, receipt.reasons);
-    if (receipt.batchRefused !== undefined) {
-      const { refused = noCounts(), ...rest } = this.#summary.batch ?? { jobs: [], converse: [] };
-      addCounts(refused, receipt.batchRefused);
-      this.#summary.batch = { ...rest, refused };
-    }
-    for (const [scorer, values] of Object.entries(receipt.verdicts)) {
-      const counts = Object.hasOwn(verdictsByScorer, scorer) ? verdictsByScorer[scorer] : undefined;
-      verdictsByScorer[scorer] = counts ?? noCounts();
-      addCounts(verdictsByScorer[scorer], values);
-    }
+    const { failedRecorded, evaluatedTraces, reasons, verdicts: verdictsByScorer, batchRefused: refused } = receipt;
+    addTree(this.#summary, { verdicts: { failedRecorded }, evaluatedTraces, reasons, verdictsByScorer });
+    if (refused === undefined) return;
+    this.#summary.batch ??= { jobs: [], converse: [] };
+    addTree(this.#summary.batch, { refused });
   }
 
   #fail(chunk: ManifestLine, step: FailedChunk['step'], error: NamedError | undefined): void {

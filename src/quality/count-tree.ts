@@ -10,8 +10,11 @@ const asTree = (tree: object): CountTree => tree as CountTree;
 /** A variant or a value may be named `constructor`. One that is named like the prototype is left out. */
 const PROTOTYPE = '__proto__';
 
+/** Numbers that may be added to those of a tree. */
+type Terms<T> = { [K in keyof T]?: NonNullable<T[K]> extends number ? T[K] : Terms<NonNullable<T[K]>> | null };
+
 /** Adds every number of `more` to `total`. Either may be parsed JSON. */
-export function addTree(total: object, more: object): void {
+export function addTree<T extends object>(total: T, more: Terms<NoInfer<T>>): void {
   const [sums, terms] = [asTree(total), asTree(more)];
   for (const name of Object.keys(terms)) {
     if (name === PROTOTYPE) continue;

@@ -1,7 +1,7 @@
 /** Folds rows of the ledger to counts by hour and variant: those of a run, or those of the endpoint as all runs together know it. */
 
 import type { QualityCell, QualityCounts } from '../core/contract/quality.ts';
-import { inForce, isAbove, isTraced, subjectOf } from '../ledger/precedence.ts';
+import { addEvent, inForce, isAbove, isTraced, subjectOf } from '../ledger/precedence.ts';
 import type { Column, Row, Table } from '../ledger/tables.ts';
 import { bound, isCountable, MAX_VARIANTS, nameOf, numberCounts, OTHER } from './cell.ts';
 import { addCount, addTree, branch } from './count-tree.ts';
@@ -70,7 +70,11 @@ export function foldRows(rows: FoldedRows, { measures, ofRun = false }: FoldOpti
   }
   // Dollars are those of all events: what was paid for a verdict that is replaced is paid.
   for (const verdicts of verdictsOf.values()) {
-    for (const row of verdicts) if (row.serving && isPaid(row, verdicts)) addCount(cells.of(row), 'judgeUsd', row.usd);
+    const events = new Map<string, Folded<'verdicts'>>();
+    for (const row of verdicts) addEvent(events, row);
+    for (const row of events.values()) {
+      if (row.serving && row.usd && isCountable(row.usd)) addCount(cells.of(row), 'judgeUsd', row.usd);
+    }
   }
   return cells.bounded();
 }
@@ -80,18 +84,6 @@ function linesIn(captures: readonly Folded<'captures'>[]): Iterable<Line> {
   const lines = new Map<string, Line>();
   for (const row of captures) addLine(lines, row);
   return lines.values();
-}
-
-/** Whether a row says what its event has cost: of several, the one of the last attempt. */
-function isPaid(row: Folded<'verdicts'>, ofTrace: readonly Folded<'verdicts'>[]): boolean {
-  const { usd = 0, attempt = 0 } = row;
-  if (usd <= 0 || !isCountable(usd)) return false;
-  const at = ofTrace.indexOf(row);
-  return !ofTrace.some((one, index) => {
-    const isSame = one.scorer === row.scorer && one.run === row.run && one.start === row.start && one.key === row.key;
-    const { attempt: later = 0 } = one;
-    return isSame && (later > attempt || (later === attempt && index > at));
-  });
 }
 
 function addLine(lines: Map<string, Line>, row: Folded<'captures'>): void {
