@@ -44,7 +44,6 @@ export const TABLES = {
     ...EVENT,
     experimentId: 'text',
     endpoint: 'text',
-    component: 'text',
     time: 'time',
     bucket: 'text',
     /** Its number in the file, from 1. */
