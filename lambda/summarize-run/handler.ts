@@ -83,11 +83,10 @@ const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Conte
   await readLabelsDaily(work, {
     connect: async () => (await import('../../src/mlflow/connect.ts')).mlflowOf(environment, storage.s3),
     ...{ experiment: environment.MLFLOW_EXPERIMENT_NAME, scorers },
+    endpoint: environment.MLFLOW_EXPERIMENT_SHARED ? environment.SAGEMAKER_ENDPOINT_NAME : undefined,
     nowMs: Date.now(),
     hasTime: () => context.getRemainingTimeInMillis() > LABELS_MS,
-  }).catch((error: unknown) =>
-    logger.warn("People's labels could not be read. A run of tomorrow reads them", { error: error as Error }),
-  );
+  });
   const ok = summary.status !== 'failed';
   const { error: name, cause } = ok ? { error: '', cause: '' } : describeFailure(summary);
   if (!ok) logger.error('run failed', { summary } as never);

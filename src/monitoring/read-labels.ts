@@ -27,17 +27,25 @@ interface Reading {
   connect(): Promise<Pick<MlflowClient, 'rest'>>;
   /** The experiment of the stack, by its name. */
   experiment: string;
+  /** Only traces of this endpoint. Absent: all, since no other endpoint writes to the experiment. */
+  endpoint?: string | undefined;
   scorers: readonly Scorer[];
   nowMs: number;
   /** Whether the function has time to continue. */
   hasTime(): boolean;
 }
 
-/** Reads the labels, if no run has read them today. Begins with the newest day. If the time ends, older days are not updated. */
-export async function readLabelsDaily(
-  work: Work,
-  { connect, experiment, scorers, nowMs, hasTime }: Reading,
-): Promise<void> {
+/**
+ * Reads the labels, if no run has read them today. Begins with the newest day. If the time ends, or MLflow is not available, older days are
+ * not updated, and the run does not fail: a run of tomorrow reads them.
+ */
+export const readLabelsDaily = (work: Work, reading: Reading): Promise<void> =>
+  readDays(work, reading).catch((error: unknown) =>
+    logger.warn("People's labels could not be read. A run of tomorrow reads them", { error: error as Error }),
+  );
+
+async function readDays(work: Work, reading: Reading): Promise<void> {
+  const { connect, experiment, endpoint, scorers, nowMs, hasTime } = reading;
   if (!(await isFirst(work, ledgerKeys.labelsRead(dayOf(hourOf(nowMs)))))) return;
   const { rest } = await connect();
   const experimentId = (await findExperiment(rest, experiment))?.id;
@@ -52,7 +60,8 @@ export async function readLabelsDaily(
         logger.warn('There was no time to read the labels of this day and of days before it', { day });
         return;
       }
-      rows.push(...labelsOf(trace, scorers, nowMs));
+      const { sagemaker_endpoint_name: own } = trace.tags;
+      if ((endpoint ?? own) === own) rows.push(...labelsOf(trace, scorers, nowMs));
     }
     await writeLabels(work, day, rows);
   }

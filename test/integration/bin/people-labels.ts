@@ -16,10 +16,10 @@ const LABELS = `SELECT trace_id, scorer, person, value, variant, hour FROM label
 describe('labels of people', () => {
   const workOf = () => ({ storage: new Storage(environment.clients.s3), workBucket: pipeline.outputs.workBucket });
   const inLedger = async (statement = LABELS) => (await askLocally(workOf(), statement, '2026-11-20', 1)).rows;
-  const read = (day: string, hasTime = true) =>
+  const read = (day: string, hasTime = true, endpoint?: string) =>
     readLabelsDaily(workOf(), {
       connect: async () => mlflowOf({ MLFLOW_TRACKING_URI: environment.mlflowUrl }),
-      experiment: ENDPOINT,
+      ...{ experiment: ENDPOINT, endpoint },
       scorers: scorersFor(),
       nowMs: Date.parse(`${day}T09:00:00Z`),
       hasTime: () => hasTime,
@@ -48,7 +48,9 @@ describe('labels of people', () => {
       await label(traceId, 'remark', 'ann@example.com', 'What a fine reply!'),
     ];
     // In the past, so that the deployed stack does not read on the same days.
-    await read('2026-11-21');
+    await read('2026-11-20', true, 'another endpoint of the experiment');
+    expect(await inLedger()).toEqual([]);
+    await read('2026-11-21', true, ENDPOINT);
     const place = ['AllTraffic', '2026-11-20T10'];
     const rows = [
       [traceId, 'fluency', 'ann@example.com', undefined, ...place],
