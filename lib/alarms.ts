@@ -218,14 +218,14 @@ export class Alarms extends Construct {
   }
 
   #aboutReplays(notEnded: IQueue): void {
-    const { replayStopRule, replayStopper } = resourceNames(this.#prefix);
+    const { replayStopRule, replaySummarizer } = resourceNames(this.#prefix);
     this.add('ReplayNotEnded', {
       metric: sumOf(
         [
           waiting(notEnded),
           // The queue itself may be the fault: EventBridge and Lambda both write to it.
           lost('AWS/Events', 'InvocationsFailedToBeSentToDlq', { RuleName: replayStopRule }),
-          lost('AWS/Lambda', 'DestinationDeliveryFailures', { FunctionName: replayStopper }),
+          lost('AWS/Lambda', 'DestinationDeliveryFailures', { FunctionName: replaySummarizer }),
         ],
         'Replays that were not ended',
       ),

@@ -20,7 +20,7 @@ import { replayEnvironment } from './settings/function-environment.ts';
  */
 export const ONE_VCPU_MB = 1769;
 
-export type ReplayFunctions = Record<'planner' | 'replayer' | 'summarizer' | 'publisher' | 'stopper', PipelineFunction>;
+export type ReplayFunctions = Record<'planner' | 'replayer' | 'summarizer', PipelineFunction>;
 
 /** Creates the functions in a scope, and grants them the required permissions. */
 export function replayFunctions(scope: Construct, props: StackContext): ReplayFunctions {
@@ -40,18 +40,15 @@ export function replayFunctions(scope: Construct, props: StackContext): ReplayFu
   const planner = make('Plan', 'replayPlanner');
   const replayer = make('Shard', 'replayer', { asyncRetries: 0 });
   const summarizer = make('Summary', 'replaySummarizer', { diskMib: undefined });
-  const publisher = make('Publication', 'replayPublisher');
-  // This function only waits, and calls the others.
-  const stopper = make('Stop', 'replayStopper', { memoryMb: settings.LAMBDA_MEMORY_MB, diskMib: undefined });
   for (const { role } of [planner, replayer]) {
     grantCaptureRead(role, settings);
     grantPseudonymKey(role, settings);
   }
-  for (const { role } of [planner, publisher]) grantMlflow(role, settings);
-  grantArtifacts(publisher.role, settings);
+  for (const { role } of [planner, summarizer]) grantMlflow(role, settings);
+  grantArtifacts(summarizer.role, settings);
   grantModelLookUp(planner.role, settings.BEDROCK_MODEL_ID);
   grantReplayTargets(replayer.role, settings);
-  return { planner, replayer, summarizer, publisher, stopper };
+  return { planner, replayer, summarizer };
 }
 
 /** Streaming is a separate action: with only the first, a replay fails as soon as it streams. */

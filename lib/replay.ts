@@ -10,11 +10,9 @@ import {
   Fail,
   type IChainable,
   type IStateMachine,
-  JsonPath,
   Pass,
   Succeed,
   TaskInput,
-  type TaskStateBase,
   Wait,
   WaitTime,
 } from 'aws-cdk-lib/aws-stepfunctions';
@@ -46,19 +44,18 @@ export function cloudReplay(scope: Construct, context: StackContext, monitoring:
     name: 'replayStateMachine',
     comment: 'Sends captured traffic to another endpoint, with its captured timing',
     workBucket,
-    functions: [functions.planner, functions.replayer, functions.summarizer, functions.publisher],
+    functions: Object.values(functions),
     manifests: ['replayManifest'],
     mapResults: ['replayMapResult'],
     definition: replayStates(machine, functions, workBucket),
   });
-  const notEnded = endStopped(new Construct(scope, 'Stopping'), settings, stateMachine, functions);
+  const notEnded = endStopped(new Construct(scope, 'Stopping'), settings, stateMachine, functions.summarizer);
   return { stateMachine, notEnded };
 }
 
 /**
  * Ends a replay whose execution was stopped or has failed. Step Functions does not stop the Lambdas that are sending,
- * and no further state of the execution runs. So an EventBridge rule calls one function, the stopper, which calls the
- * summarizer and the publisher.
+ * and no further state of the execution runs. So an EventBridge rule calls the summarizer.
  *
  * @returns the queue of events that could not be delivered, and of events for which every attempt of the function
  *   failed
@@ -67,7 +64,7 @@ function endStopped(
   scope: Construct,
   settings: Settings,
   replay: IStateMachine,
-  { stopper, summarizer, publisher }: ReplayFunctions,
+  { function: summarizer, role }: PipelineFunction,
 ): Queue {
   const deadLetters = eventQueue(scope, 'DeadLetters', settings);
   // No queue names it as its dead-letter queue, which is how the rule recognizes one.
@@ -84,24 +81,18 @@ function endStopped(
         status: ['ABORTED', 'TIMED_OUT', 'FAILED'],
       },
     },
-    targets: [new LambdaFunction(stopper.function, { ...DELIVERY, deadLetterQueue: deadLetters })],
+    targets: [new LambdaFunction(summarizer, { ...DELIVERY, deadLetterQueue: deadLetters })],
   });
-  // A call that is throttled is retried for up to a minute and a half.
-  stopper.function.addEnvironment('AWS_MAX_ATTEMPTS', '10');
   // Lambda retries twice, after one and two minutes. The CDK's own destination would grant three actions.
-  stopper.function.configureAsyncInvoke({ onFailure: { bind: () => ({ destination: deadLetters.queueArn }) } });
-  allow(stopper.role, { actions: ['sqs:SendMessage'], resources: [deadLetters.queueArn] });
-  grantKey(stopper.role, deadLetters.encryptionMasterKey?.keyArn, 'sqs', 'both');
-  allow(stopper.role, {
-    actions: ['lambda:InvokeFunction'],
-    resources: [summarizer.function.functionArn, publisher.function.functionArn],
-  });
+  summarizer.configureAsyncInvoke({ onFailure: { bind: () => ({ destination: deadLetters.queueArn }) } });
+  allow(role, { actions: ['sqs:SendMessage'], resources: [deadLetters.queueArn] });
+  grantKey(role, deadLetters.encryptionMasterKey?.keyArn, 'sqs', 'both');
   return deadLetters;
 }
 
 /**
  * The states of a replay: PlanReplay → a Distributed Map over the shards of the schedule → SummarizeReplay, which starts a run of
- * the monitoring for the exchanges → PublishReplay.
+ * the monitoring for the exchanges, and ends the MLflow run.
  *
  * A child of the Map waits until shortly before its shard is due; the shard itself follows the common clock.
  */
@@ -109,7 +100,7 @@ function replayStates(scope: Construct, functions: ReplayFunctions, workBucket: 
   const start = new Pass(scope, 'Start', {
     comment: 'PlanReplay reads the input from the execution itself',
     // An error of planning or of a Map is added next to `run`.
-    parameters: { summarize: { run: RUN } },
+    parameters: { summarize: { run: RUN, 'input.$': '$$.Execution.Input' } },
   });
   const plan = invoke(scope, 'PlanReplay', {
     lambda: functions.planner,
@@ -120,7 +111,7 @@ function replayStates(scope: Construct, functions: ReplayFunctions, workBucket: 
   });
   const summarize = invoke(scope, 'SummarizeReplay', {
     lambda: functions.summarizer,
-    comment: 'Merges the results of the shards into one result set, and names shards without a result',
+    comment: 'Adds up the results of the shards, names shards without a result, and ends the MLflow run',
     inputPath: '$.summarize',
     resultPath: '$.result',
     retries: STORE_RETRIES,
@@ -133,55 +124,15 @@ function replayStates(scope: Construct, functions: ReplayFunctions, workBucket: 
       .when(Condition.stringEquals('$.plan.outcome', 'planned'), map)
       .otherwise(summarize),
   );
-  addEnd(scope, summarize, functions);
-  return start.next(plan);
-}
-
-/** The states after the summary: the MLflow run is published, or ended without results if a step before failed permanently. */
-function addEnd(scope: Construct, summarize: TaskStateBase, { publisher }: ReplayFunctions): void {
-  const isWhole = Condition.booleanEquals('$.result.ok', true);
-  const failed = new Fail(scope, 'ReplayFailed', { errorPath: '$.result.error', causePath: '$.result.cause' });
-  const succeeded = new Succeed(scope, 'ReplaySucceeded', { outputPath: '$.result' });
-  const unfinished = new Choice(scope, 'NothingElseMissing', {
-    comment: 'Missing requests matter more than their MLflow run',
-  })
-    .when(Condition.and(Condition.isPresent('$.result.ok'), Condition.booleanEquals('$.result.ok', false)), failed)
-    .otherwise(
-      new Fail(scope, 'ReplayUnfinished', { errorPath: '$.unfinished.Error', causePath: '$.unfinished.Cause' }),
-    );
-  const end = invoke(scope, 'EndReplayRun', {
-    lambda: publisher,
-    comment: 'Ends the MLflow run as failed, or as killed if the replay was stopped, with the reason',
-    // If there is no plan, the run is found by the input.
-    payload: TaskInput.fromObject({ run: RUN, 'unfinished.$': '$.unfinished', 'input.$': '$$.Execution.Input' }),
-    resultPath: JsonPath.DISCARD,
-    retries: STORE_RETRIES,
-  });
-  end.addCatch(unfinished, { resultPath: '$.unended' }).next(unfinished);
-  summarize.addCatch(end, { resultPath: '$.unfinished' });
-  // A failure fails the execution, but its results exist.
-  const publication = invoke(scope, 'PublishReplay', {
-    lambda: publisher,
-    comment: 'Adds figures and files to the MLflow run, and ends it',
-    payload: TaskInput.fromObject({ run: RUN }),
-    resultPath: '$.result.mlflow',
-    retries: STORE_RETRIES,
-  });
-  publication
-    .addCatch(end, { resultPath: '$.unfinished' })
-    .next(new Choice(scope, 'NothingMissing').when(isWhole, succeeded).otherwise(failed));
   summarize.next(
-    new Choice(scope, 'PublicationWanted', { comment: 'If planning has created an MLflow run, whatever the result' })
-      .when(Condition.booleanEquals('$.result.publish', true), publication)
-      .when(isWhole, succeeded)
-      .otherwise(
-        new Pass(scope, 'NothingToPublish', {
-          comment: 'Planning may have crashed after it created a run, or its plan may be missing',
-          parameters: { 'Error.$': '$.result.error', 'Cause.$': '$.result.cause' },
-          resultPath: '$.unfinished',
-        }).next(end),
-      ),
+    new Choice(scope, 'NothingMissing')
+      .when(
+        Condition.booleanEquals('$.result.ok', true),
+        new Succeed(scope, 'ReplaySucceeded', { outputPath: '$.result' }),
+      )
+      .otherwise(new Fail(scope, 'ReplayFailed', { errorPath: '$.result.error', causePath: '$.result.cause' })),
   );
+  return start.next(plan);
 }
 
 function shardsMap(scope: Construct, replayer: PipelineFunction, workBucket: IBucket): DistributedMap {

@@ -35,7 +35,6 @@ const CONSTRUCTS = {
   'plan-replay': 'ReplayPlan',
   'replay-shard': 'ReplayShard',
   'summarize-replay': 'ReplaySummary',
-  'publish-replay': 'ReplayPublication',
 };
 
 export type Handler = keyof typeof CONSTRUCTS;

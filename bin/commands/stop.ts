@@ -10,8 +10,8 @@ import { resourceNames } from '../../src/core/contract/names.ts';
 import type { EndedExecution } from '../../src/core/contract/replay.ts';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { exact, type Page } from '../../src/core/text/page.ts';
-import { putStopMark } from '../../src/replay/cloud/stop/order.ts';
-import { replayState } from '../../src/replay/cloud/stop/stop-replay.ts';
+import { replayState } from '../../src/replay/cloud/summarize/stop-shards.ts';
+import { putStopMark } from '../../src/replay/cloud/work-bucket/stop-order.ts';
 import { command, options } from '../cli/options.ts';
 import { EXIT, notice, print } from '../cli/output.ts';
 import { hintPart, nextSteps } from '../cli/run-text.ts';
@@ -80,12 +80,12 @@ const WAIT_MS = 5 * 60_000;
 async function stopReplay(stack: DeployedStack, found: FoundExecution) {
   const { prefix, outputs, clients, storage } = stack;
   const { workBucket: bucket } = outputs;
-  const { name: run, executionArn, startDate, error, cause } = found;
+  const { name: run, executionArn, error, cause } = found;
   let status: string = found.status;
   const page: string[] = [];
   const state = () => replayState(storage, bucket, run, status === 'FAILED');
   if (status === 'RUNNING') {
-    // Written before the execution stops: if the shards use up the account's concurrency, StopReplay starts late.
+    // Written before the execution stops: if the shards use up the account's concurrency, the summarizer starts late.
     await putStopMark(storage, bucket, run, CAUSE);
     await clients.sfn.send(new StopExecutionCommand({ executionArn, error: 'ReplayStopped', cause: CAUSE }));
     // The execution may have ended just before.
@@ -95,9 +95,9 @@ async function stopReplay(stack: DeployedStack, found: FoundExecution) {
   } else {
     page.push(`The replay ${run} has already ended: ${status}${error ? ` (${error})` : ''}.`);
     if (status !== 'SUCCEEDED' && (await state()).end === 'open') {
-      const detail = { executionArn, status, startDate: startDate?.getTime(), error, cause };
+      const detail = { executionArn, status, error, cause };
       const Payload = JSON.stringify({ detail } as EndedExecution);
-      const FunctionName = resourceNames(prefix).replayStopper;
+      const FunctionName = resourceNames(prefix).replaySummarizer;
       await clients.lambda.send(new InvokeCommand({ FunctionName, InvocationType: 'Event', Payload }));
       page.push('Its results are missing and were requested.');
     }

@@ -1,24 +1,32 @@
-/** SummarizeReplay: the results of all shards → the figures, and whether the execution must fail. */
+/** SummarizeReplay: the results of all shards → the figures, the MLflow run, and whether the execution must fail. */
 import { SFNClient } from '@aws-sdk/client-sfn';
+import type { Context } from 'aws-lambda';
 import { startOnce } from '../../src/core/aws/start-once.ts';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
-import type { SummarizeReplayRequest, SummarizeReplayResult } from '../../src/core/contract/replay.ts';
-import { logged } from '../../src/core/process/logging.ts';
-import { readReplayEnvironment } from '../../src/core/settings/environment.ts';
-import { summarizeReplay } from '../../src/replay/cloud/summarize/summarize.ts';
+import { replayEndSchema, type SummarizeReplayResult } from '../../src/core/contract/replay.ts';
+import { countingThrottles, logged } from '../../src/core/process/logging.ts';
+import { readEnvironment } from '../../src/core/settings/environment.ts';
+import { connectMlflow } from '../../src/mlflow/connect.ts';
+import { summarizeReplay } from '../../src/replay/cloud/summarize/summarize-replay.ts';
 
-const environment = readReplayEnvironment();
+const environment = readEnvironment();
 const storage = new Storage(createS3Client());
+const mlflow = connectMlflow(environment, storage.s3);
 const stepFunctions = new SFNClient({});
 
-export const handler = logged<SummarizeReplayRequest, SummarizeReplayResult>((request) =>
-  summarizeReplay(request, {
-    storage,
-    workBucket: environment.WORK_BUCKET,
-    startMonitoring: async (run, input) => {
-      const { STATE_MACHINE_ARN: machine = '' } = environment;
-      await startOnce(stepFunctions, machine, run, input);
-      return `${machine.replace(':stateMachine:', ':execution:')}:${run}`;
-    },
-  }),
+export const handler = logged<unknown, Partial<SummarizeReplayResult>>(
+  countingThrottles(environment.STACK_PREFIX, async (request, context: Context) =>
+    summarizeReplay(replayEndSchema.parse(request), {
+      storage,
+      workBucket: environment.WORK_BUCKET,
+      mlflow,
+      capturesExperiment: environment.MLFLOW_EXPERIMENT_NAME,
+      startMonitoring: async (run, input) => {
+        const { STATE_MACHINE_ARN: machine = '' } = environment;
+        await startOnce(stepFunctions, machine, run, input);
+        return `${machine.replace(':stateMachine:', ':execution:')}:${run}`;
+      },
+      remainingMs: () => context.getRemainingTimeInMillis(),
+    }),
+  ),
 );

@@ -49,7 +49,6 @@ export const workPatterns = {
   replayStop: replayKeys.stop(ANY_RUN),
   replayShards: `${replayKeys.shardsPrefix(ANY_RUN)}*`,
   replayMapResult: `${replayKeys.mapResultPrefix(ANY_RUN)}/*`,
-  replayFigures: replayKeys.figures(ANY_RUN),
   replayExchanges: `${replayKeys.exchangesPrefix(ANY_RUN)}*`,
   replayVerdicts: `${replayKeys.verdictsPrefix(ANY_RUN)}*`,
   replayPublication: replayKeys.publication(ANY_RUN),

@@ -26,8 +26,6 @@ export interface RunContent {
   startMs: number;
   endMs: number;
   status: 'FINISHED' | 'FAILED' | 'KILLED';
-  /** Time at which the figures were calculated, epoch ms. Of several values MLflow shows the newest. */
-  atMs: number;
   metrics: Record<string, number>;
   params: Record<string, string>;
   tags: Record<string, string>;
@@ -130,9 +128,9 @@ const dataReply = z.object({
 export async function logRun(
   rest: MlflowRest,
   { runId }: Pick<MlflowRun, 'runId'>,
-  { metrics, params, atMs }: Pick<RunContent, 'metrics' | 'params' | 'atMs'>,
+  { metrics, params, endMs }: Pick<RunContent, 'metrics' | 'params' | 'endMs'>,
 ): Promise<void> {
-  const timestamp = Math.round(atMs);
+  const timestamp = Math.round(endMs);
   await withRetries(rest.retry, async () => {
     const log = (json: object) => rest.once(post('log-batch', { run_id: runId, ...json }), anyReply);
     const { data } = (await rest.once(get(runId), dataReply)).run;

@@ -11,7 +11,6 @@ const CHECKED_IN = {
     ...['states → s3:GetObject', 'states → s3:PutObject'],
   ],
   'deployed-policies': [
-    'lambda:Invoke',
     'secretsmanager:GetSecretValue',
     'sqs:ChangeMessageVisibility',
     'sqs:SendMessage',

@@ -49,8 +49,6 @@ export type FunctionKey =
   | 'replayPlanner'
   | 'replayer'
   | 'replaySummarizer'
-  | 'replayPublisher'
-  | 'replayStopper'
   | 'joiner'
   | 'forwarder';
 

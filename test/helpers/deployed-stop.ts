@@ -1,6 +1,6 @@
 /** Stops replays on a deployed stack, and waits for their results. */
 import { ListExecutionsCommand, ListMapRunsCommand, StopExecutionCommand } from '@aws-sdk/client-sfn';
-import { replayState } from '../../src/replay/cloud/stop/stop-replay.ts';
+import { replayState } from '../../src/replay/cloud/summarize/stop-shards.ts';
 import type { DeployedReplay } from './deployed-replay.ts';
 import { type CliResult, runCli } from './replay.ts';
 
@@ -16,7 +16,7 @@ export class DeployedStop {
     await this.#replays.environment.clients.sfn.send(new StopExecutionCommand({ executionArn }));
   }
 
-  /** Waits until the event rule has called StopReplay and the results are written. */
+  /** Waits until the event rule has called SummarizeReplay and the results are written. */
   async summarized(run: string): Promise<void> {
     const { storage, outputs } = this.#replays;
     await this.#replays.until(`the results of ${run}`, async () =>
@@ -24,9 +24,9 @@ export class DeployedStop {
     );
   }
 
-  /** Calls StopReplay directly, as for a duplicate event. */
+  /** Calls SummarizeReplay directly, as for a duplicate event. */
   async again(executionArn: string, status = 'ABORTED'): Promise<unknown> {
-    const { error, payload } = await this.#replays.invoke('replayStopper', { detail: { executionArn, status } });
+    const { error, payload } = await this.#replays.invoke('replaySummarizer', { detail: { executionArn, status } });
     return error ?? payload;
   }
 

@@ -13,8 +13,6 @@ export const FOLDERS: Record<string, string> = {
   ReplayPlan: 'plan-replay',
   ReplayShard: 'replay-shard',
   ReplaySummary: 'summarize-replay',
-  ReplayPublication: 'publish-replay',
-  ReplayStop: 'stop-replay',
   GroundTruthJoinLabels: 'ground-truth',
 };
 

@@ -5,7 +5,12 @@ import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { ExchangesInput } from '../../src/core/contract/input.ts';
-import type { PublishReplayResult, ReplayPlanResult, SummarizeReplayResult } from '../../src/core/contract/replay.ts';
+import {
+  type EndedExecution,
+  type ReplayPlanResult,
+  replayEndSchema,
+  type SummarizeReplayResult,
+} from '../../src/core/contract/replay.ts';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import {
   type LambdaEnvironment,
@@ -17,9 +22,8 @@ import type { ModelCheck } from '../../src/judge/model-check.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import { START_LEAD_MS } from '../../src/replay/cloud/limits.ts';
 import { planReplay } from '../../src/replay/cloud/plan/plan-replay.ts';
-import { publishReplay } from '../../src/replay/cloud/publish/publish-replay.ts';
 import { replayShard, type ShardCounts } from '../../src/replay/cloud/shard/shard.ts';
-import { summarizeReplay } from '../../src/replay/cloud/summarize/summarize.ts';
+import { summarizeReplay } from '../../src/replay/cloud/summarize/summarize-replay.ts';
 import type { StoredPlan } from '../../src/replay/cloud/work-bucket/stored-plan.ts';
 import { FILES } from '../../src/replay/results/result-set.ts';
 import { emulated } from './emulated.ts';
@@ -162,21 +166,28 @@ export class CloudRun {
     );
   }
 
-  publish(): Promise<PublishReplayResult> {
-    const { storage, mlflow } = this.#cloud;
-    return publishReplay({ run: this.#execution }, { storage, workBucket: WORK, mlflow });
+  /** Summarizes the replay at the end of its execution. */
+  summarize(error?: { Error: string; Cause: string }, arn = this.#execution.arn): Promise<SummarizeReplayResult> {
+    return this.#end({ run: { name: this.name, arn }, error, input: this.#input });
   }
 
-  summarize(error?: { Error: string; Cause: string }): Promise<SummarizeReplayResult> {
-    const { storage, started } = this.#cloud;
+  /** Ends the replay after its execution was stopped or has failed. */
+  ended(status: EndedExecution['detail']['status']): Promise<Partial<SummarizeReplayResult>> {
+    return this.#end({ detail: { executionArn: this.#execution.arn, status } });
+  }
+
+  /** Calls the function with a request that passed through JSON, as from the state machine. */
+  #end(request: object): Promise<SummarizeReplayResult> {
+    const { storage, started, mlflow } = this.#cloud;
     const startMonitoring = async (run: string, input: ExchangesInput): Promise<string> => {
       started.set(run, input);
       return `arn:aws:states:us-east-1:0:execution:monitoring:${run}`;
     };
-    return summarizeReplay(
-      { run: this.#execution, ...(error ? { error } : {}) },
-      { storage, workBucket: WORK, startMonitoring },
-    );
+    return summarizeReplay(replayEndSchema.parse(JSON.parse(JSON.stringify(request))), {
+      ...{ storage, workBucket: WORK, mlflow, startMonitoring },
+      capturesExperiment: 'my-endpoint',
+      remainingMs: () => PLENTY_MS,
+    }) as Promise<SummarizeReplayResult>;
   }
 
   /** Plans, sends all shards concurrently, and summarizes. */

@@ -25,8 +25,8 @@ const folderOf = ({ Properties }: Resource): string => {
   return join(outdir, `asset.${S3Key.replace('.zip', '')}`);
 };
 
-it('has twelve functions', () => {
-  expect(functions).toHaveLength(12);
+it('has ten functions', () => {
+  expect(functions).toHaveLength(10);
 });
 
 describe.each(functions)('%s', (name, resource) => {

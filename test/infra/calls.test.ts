@@ -245,8 +245,9 @@ it('covers all functions', () => {
 it('knows in which test each call of each bundle is held against AWS’s models', () => {
   const calls = Object.values(bundles).flatMap((bundle) => bundle.calls.filter((call) => !UNREACHED.includes(call)));
   const names = new Set(calls.map((call) => call.split(':')[1] ?? ''));
-  // The replay's own HTTP client makes this one, and signed posts the others.
-  for (const name of ['InvokeEndpointWithResponseStream', 'SendMessage', 'ChangeMessageVisibility']) names.add(name);
+  // The replay's own HTTP client makes the first, signed posts the next, and Step Functions itself the last.
+  for (const name of ['InvokeEndpointWithResponseStream', 'SendMessage', 'ChangeMessageVisibility', 'Invoke'])
+    names.add(name);
   expect(new Set(namedOperations())).toEqual(names);
 });
 
@@ -264,7 +265,7 @@ it.each(Object.entries(ALL_FOLDERS))(
       .filter((action) => !OF_LAMBDA.test(action));
     const needed = [...own, ...sdk];
     // Lambda puts what a function could not do into its queue.
-    const besides = [...needed.map((action) => BESIDES[action]), step === 'ReplayStop' && 'sqs:SendMessage'];
+    const besides = [...needed.map((action) => BESIDES[action]), step === 'ReplaySummary' && 'sqs:SendMessage'];
     expect(needed.filter((action) => !allowed.includes(action))).toEqual([]);
     expect(allowed.filter((action) => ![...needed, ...besides].includes(action))).toEqual([]);
   },

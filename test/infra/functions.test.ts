@@ -34,8 +34,6 @@ it('has one function for each step', () => {
     ReplayPlanFunction: 'sagemaker-replay-planner-test',
     ReplayShardFunction: 'sagemaker-replay-sender-test',
     ReplaySummaryFunction: 'sagemaker-replay-summarizer-test',
-    ReplayPublicationFunction: 'sagemaker-replay-publisher-test',
-    ReplayStopFunction: 'sagemaker-replay-stopper-test',
     GroundTruthJoinLabelsFunction: 'sagemaker-ground-truth-joiner-test',
   });
 });
@@ -55,7 +53,7 @@ describe.each(functions)('%s', (id, { Properties }) => {
       Timeout: isStarter ? 60 : ofReplay ? 900 : 300,
     });
     // Lambda's default, or what the files of a replay need.
-    const onDisk = ofReplay && step !== 'ReplayStop' && step !== 'ReplaySummary';
+    const onDisk = ofReplay && step !== 'ReplaySummary';
     expect(Properties.EphemeralStorage).toEqual(onDisk ? { Size: REPLAY_DISK_MIB } : undefined);
   });
 

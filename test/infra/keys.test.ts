@@ -34,8 +34,8 @@ it('encrypts everything that the stack stores', () => {
     const expected = type === 'AWS::S3::Bucket' ? bucket : type === 'AWS::DynamoDB::GlobalTable' ? table : KEY;
     expect({ id, key }).toEqual({ id, key: expected });
   }
-  // A bucket, two tables, three queues, a topic, and the logs of 12 functions, three state machines and the custom resource.
-  expect(keys).toHaveLength(23);
+  // A bucket, two tables, three queues, a topic, and the logs of ten functions, three state machines and the custom resource.
+  expect(keys).toHaveLength(21);
 });
 
 it('allows the use of the key only through the services that store the data', () => {
@@ -50,8 +50,8 @@ it('allows the use of the key only through the services that store the data', ()
     [KEY_USE.read, [KEY], via('sqs')],
   ];
   for (const use of uses) expect(allowed).toContainEqual(use);
-  // 12 functions of which five use the table and two a queue, two state machines with Maps, the batch jobs.
-  expect(uses).toHaveLength(22);
+  // Ten functions of which five use the table and two a queue, two state machines with Maps, the batch jobs.
+  expect(uses).toHaveLength(20);
 });
 
 interface Statement {

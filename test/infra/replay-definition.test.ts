@@ -55,21 +55,15 @@ it('limits a shard by the timeout of its function, not counting the wait before 
 it('is started only by people, because no rule targets it', () => {
   const rules = Object.values(resourcesOfType(template, 'AWS::Events::Rule'));
   const targets = rules.flatMap(({ Properties }) => (Properties.Targets as { Arn: unknown }[]).map(({ Arn }) => Arn));
-  expect(flattened(targets)).toEqual(['<ReplayStopFunction.Arn>', '<CapturesEvents.Arn>']);
+  expect(flattened(targets)).toEqual(['<ReplaySummaryFunction.Arn>', '<CapturesEvents.Arn>']);
 });
 
-it('lets StopReplay alone write the stop order, which the functions that obey it can read', () => {
+it('lets the summarizer alone write the stop order, which the functions that obey it can read', () => {
   const mark = '<WorkBucket.Arn>/replays/*/stop.json';
   const users = (action: string) =>
     Object.entries(policiesOf(template))
       .filter(([, lines]) => lines.some(([actions, on]) => actions.includes(action) && on.includes(mark)))
       .map(([role]) => role);
-  expect(users('s3:PutObject')).toEqual(['ReplayStopRole']);
-  expect(users('s3:GetObject').toSorted()).toEqual([
-    'ReplayPlanRole',
-    'ReplayPublicationRole',
-    'ReplayShardRole',
-    'ReplayStopRole',
-    'ReplaySummaryRole',
-  ]);
+  expect(users('s3:PutObject')).toEqual(['ReplaySummaryRole']);
+  expect(users('s3:GetObject').toSorted()).toEqual(['ReplayPlanRole', 'ReplayShardRole', 'ReplaySummaryRole']);
 });

@@ -118,12 +118,12 @@ test('a replay works with the headers of the secret, the judge and MLflow, and o
   expect([judged.status, judged.cause]).toEqual(['SUCCEEDED', undefined]);
   expect(judged.summary).toMatchObject({ lines: { traced: 4 }, verdicts: { newVerdicts: 1, notJudgeable: 3 } });
 
-  // With a stop order the later functions do less, and after the publication StopReplay does less.
+  // With a stop order the later functions do less, and after the publication the summarizer does less.
   const keys = [replayKeys.stop(RUN), replayKeys.publication(RUN)];
   for (const key of keys) await replays.deleteWork(key);
   const executionArn = `arn:aws:states:us-east-1:000000000000:execution:replays:${RUN}`;
-  const { error, payload } = await replays.invoke('replayStopper', { detail: { executionArn, status: 'ABORTED' } });
-  expect([error, payload]).toEqual([undefined, { end: 'summarized' }]);
+  const { error, payload } = await replays.invoke('replaySummarizer', { detail: { executionArn, status: 'ABORTED' } });
+  expect([error, payload]).toMatchObject([undefined, { ok: true, mlflow: { leftOut: [] } }]);
   for (const key of keys) expect(await replays.names(key)).toHaveLength(1);
 });
 

@@ -111,7 +111,6 @@ describe('a replay in three shards, and one with a shard that was started before
       error: '',
       cause: '',
       results: { bucket: replays.outputs.workBucket, prefix: `replays/${RUN}/results/` },
-      publish: false,
     });
     expect(await replays.names(replayKeys.claimPrefix(RUN))).toEqual(['0000.json', '0001.json', '0002.json']);
   });
@@ -275,7 +274,7 @@ describe('stopped replays', () => {
   test('do not change with a duplicate event, and the command replaces a lost one', async () => {
     const before = await replays.results('stopped');
     await stops.stop(arn);
-    expect(await stops.again(arn)).toEqual({ end: 'summarized' });
+    expect(await stops.again(arn)).toEqual({});
     expect(await replays.results('stopped')).toEqual(before);
     for (const key of [replayKeys.stop('stopped'), replayKeys.resultPrefix('stopped')]) await replays.deleteWork(key);
     const made = await stops.command('stopped');

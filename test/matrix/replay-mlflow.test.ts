@@ -19,8 +19,7 @@ test(
       const run = all.cloud.run({ source, target: { url: all.endpoint.url }, mlflow: true });
       const { shards } = await run.plan(0);
       await run.replay(shards);
-      await run.summarize();
-      expect((await run.publish()).leftOut).toEqual([]);
+      expect((await run.summarize()).mlflow?.leftOut).toEqual([]);
       const [made] = await all.runsOf(run.name);
       const root = `${made?.info.artifact_uri.replace(`s3://${WORK}/`, '')}/`;
       expect(root).toMatch(/^mlflow\//);
@@ -49,14 +48,14 @@ test.each(VERSIONS)(
       const { shards } = await run.plan(0);
       await run.plan(0);
       await run.replay(shards);
-      expect(await run.summarize()).toMatchObject({ ok: true, publish: true });
+      expect(await run.summarize()).toMatchObject({ ok: true });
       for (const attempt of [0, 1]) {
         const { error, summary } = await all.monitor(run, attempt);
         expect(error).toBeUndefined();
         expect(summary).toMatchObject({ status: 'succeeded', lines: { traced: 4 }, spend: { calls: 8 } });
       }
-      await run.publish();
-      await run.publish();
+      await run.summarize();
+      await run.ended('FAILED');
       const runs = await all.runsOf(run.name);
       expect(runs.map(({ info }) => info.status)).toEqual(['FINISHED']);
       expect(runs[0]?.data.metrics).toContainEqual(expect.objectContaining({ key: 'request_count', value: 4 }));

@@ -113,7 +113,6 @@ describe('with the judge and with MLflow', () => {
       error: '',
       cause: '',
       results: { bucket: replays.outputs.workBucket, prefix: `replays/${RUN}/results/` },
-      publish: true,
       monitoringRun: `replay-${RUN}`,
       mlflow: { experiment: { id: expect.any(String), name: REPLAYS }, runId: run.info.run_id, leftOut: [] },
     });
@@ -235,7 +234,7 @@ describe('when it is stopped', () => {
     const path = `2.0/mlflow/metrics/get-history?run_id=${run.info.run_id}&metric_key=request_count`;
     const history = await inMlflow.api<{ metrics: object[] }>(path);
     expect(history.metrics).toHaveLength(1);
-    expect(await stops.again(arn)).toEqual({ end: 'summarized' });
+    expect(await stops.again(arn)).toEqual({ mlflow: expect.objectContaining({ leftOut: [] }) });
     expect(await runNamed(RUN)).toEqual(run);
     expect(await inMlflow.api(path)).toEqual(history);
   });
@@ -248,13 +247,13 @@ describe('with an MLflow run that cannot be ended', () => {
   beforeAll(async () => {
     environment.judge.behave({});
     await replays.setTimeout('replayPlanner', 899);
-    await replays.setVariable('replayPublisher', 'MLFLOW_TRACKING_URI', 'nowhere');
+    await replays.setVariable('replaySummarizer', 'MLFLOW_TRACKING_URI', 'nowhere');
     // Its second shard was claimed by a function that crashed.
     await monitoring.putWork(replayKeys.claim(INCOMPLETE, 1), { run: INCOMPLETE, shard: 1, claimedAtMs: 0 });
     const arns = [WHOLE, INCOMPLETE].map((name) => replays.start({ ...input, judge: false, mlflow: true }, name));
     outcomes = await Promise.all(arns.map(async (arn) => replays.ended(await arn)));
   });
-  afterAll(() => replays.setVariable('replayPublisher', 'MLFLOW_TRACKING_URI', environment.mlflowUrl));
+  afterAll(() => replays.setVariable('replaySummarizer', 'MLFLOW_TRACKING_URI', environment.mlflowUrl));
 
   test('a replay that is otherwise complete fails with MLflow’s error', async () => {
     expect(DeployedReplay.facts(outcomes[0] as Outcome)).toMatchObject({

@@ -12,7 +12,7 @@ import { replayKeys, workKeys } from '../../src/core/contract/work-keys.ts';
 import { parseInvocation } from '../../src/monitoring/invocation.ts';
 import { planCaptures } from '../../src/monitoring/plan/planner.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
-import { stopReplay } from '../../src/replay/cloud/stop/stop-replay.ts';
+import { summarizeReplay } from '../../src/replay/cloud/summarize/summarize-replay.ts';
 import { readPlan, readShardPlan } from '../../src/replay/cloud/work-bucket/stored-plan.ts';
 import { MemoryStorage } from '../doubles/memory-storage.ts';
 import { chunkRequest } from '../helpers/chunk-request.ts';
@@ -87,13 +87,9 @@ it.each<[string, () => Promise<unknown>]>([
 
 it('stops a replay anyway', async () => {
   const detail = { executionArn: run.arn.replace(/:r$/, ':replay'), status: 'ABORTED' as const };
-  const called: object[] = [];
-  const call = async (request: object): Promise<never> => called.push(request) as never;
-  const deps = { storage: memory.storage, workBucket: 'w', summarize: call, publish: call, endRun: call };
-  await expect(stopReplay({ detail }, { ...deps, remainingMs: () => 900_000 })).rejects.toEqual(refused);
+  const never = () => Promise.reject(new Error('called'));
+  const deps = { storage: memory.storage, workBucket: 'w', mlflow: never, startMonitoring: never };
+  const stopped = summarizeReplay({ detail }, { ...deps, capturesExperiment: 'e', remainingMs: () => 900_000 });
+  await expect(stopped).rejects.toEqual(refused);
   expect(memory.objects.has(replayKeys.stop('replay'))).toBe(true);
-  // Its MLflow run ends, with the reason.
-  expect(called).toEqual([
-    expect.objectContaining({ unfinished: expect.objectContaining({ Error: 'ContractChanged' }) }),
-  ]);
 });

@@ -3,7 +3,6 @@
  */
 import * as z from 'zod';
 import { type Execution, instant, type ObjectPlace, raisedSchema } from './execution.ts';
-import type { SummarizeRequest, SummarizeResult } from './payloads.ts';
 
 /** The captures to replay: all `*.jsonl` under a prefix, or one object by its full key; `from` is inclusive, `to` exclusive. */
 const sourceSchema = z.strictObject({
@@ -144,29 +143,38 @@ export const replayShardRequestSchema = z.object({
 
 export type ReplayShardRequest = z.infer<typeof replayShardRequestSchema>;
 
-/** The request to SummarizeReplay. `error` is present if planning or the Map itself failed. */
-export type SummarizeReplayRequest = Omit<SummarizeRequest, 'part'>;
+/** The request to SummarizeReplay at the end of an execution. */
+const summarizeReplayRequestSchema = z.object({
+  run: z.object({ name: z.string().min(1), arn: z.string().default('') }),
+  /** Present if planning or the Map itself failed. */
+  error: raisedSchema.optional(),
+  /** The input of the execution. Without a plan, it tells where the MLflow run is. */
+  input: z.unknown(),
+});
+
+export type SummarizeReplayRequest = z.infer<typeof summarizeReplayRequestSchema>;
 
 /** The result of SummarizeReplay. The state machine fails with `error` and `cause` if `ok` is false. */
-export interface SummarizeReplayResult extends Pick<SummarizeResult, 'ok' | 'error' | 'cause'> {
+export interface SummarizeReplayResult {
+  ok: boolean;
+  error: string;
+  cause: string;
   /** Folder of the result set in the work bucket. */
   results: { bucket: string; prefix: string };
-  /** Whether an MLflow run waits for the replay's figures and files. If so, PublishReplay is next. */
-  publish: boolean;
   /** The run of the monitoring that traces and judges the exchanges, if one was started. */
   monitoringRun?: string;
+  /** The replay's MLflow run, and the files of the result set that are not in it, each with the reason. */
+  mlflow?: { experiment: { id: string; name: string }; runId: string; leftOut: string[] };
 }
 
 /**
- * The EventBridge event "Step Functions Execution Status Change" of a replay that did not succeed: the request to StopReplay.
- * `inference-monitor stop` sends the same if EventBridge has not.
+ * The EventBridge event "Step Functions Execution Status Change" of a replay that did not succeed: another request to
+ * SummarizeReplay. `inference-monitor stop` sends the same if EventBridge has not.
  */
 export const endedExecutionSchema = z.object({
   detail: z.object({
     executionArn: z.string().regex(/^arn:[^:]+:states:[^:]+:[^:]+:execution:[^:]+:[^:]+$/),
     status: z.enum(['ABORTED', 'TIMED_OUT', 'FAILED']),
-    /** Epoch milliseconds. */
-    startDate: z.number().optional(),
     /** Only present if the execution failed. */
     error: z.string().nullish(),
     cause: z.string().nullish(),
@@ -175,45 +183,7 @@ export const endedExecutionSchema = z.object({
 
 export type EndedExecution = z.infer<typeof endedExecutionSchema>;
 
-/** The result of StopReplay. */
-export interface StopReplayResult {
-  /**
-   * `empty`: no request was planned, so there is nothing to summarize; `summarized`: the results are in the work
-   * bucket.
-   */
-  end: 'empty' | 'summarized';
-}
-
-/** The request to PublishReplay. */
-export type PublishReplayRequest = Pick<ReplayPlanRequest, 'run'>;
-
-/**
- * The other request to the same function: end the MLflow run after a step failed permanently, PublishReplay included.
- * The state machine sends it with the replay's input, StopReplay without.
- */
-export const endReplayRunRequestSchema = z.object({
-  run: z.object({ name: z.string().min(1), arn: z.string() }),
-  unfinished: raisedSchema,
-  input: z.unknown().optional(),
-});
-
-export type EndReplayRunRequest = z.infer<typeof endReplayRunRequestSchema>;
-
-/** The result of that request. */
-export interface EndReplayRunResult {
-  /** `null`: the replay has no MLflow run. */
-  runId: string | null;
-  /** The run's status now. */
-  status: string | null;
-}
-
-/** The result of PublishReplay. */
-export interface PublishReplayResult {
-  experiment: { id: string; name: string };
-  runId: string;
-  /** Files of the result set that are not in MLflow, each with the reason. */
-  leftOut: string[];
-}
+export const replayEndSchema = z.union([endedExecutionSchema, summarizeReplayRequestSchema]);
 
 /**
  * Maximum number of shards of a replay. It is also the Map's concurrency, because a waiting child occupies a slot.

@@ -186,7 +186,7 @@ export const replayKeys = {
   /** The summary of a run over the exchanges: of the first one, or of a retry. */
   verdicts: (run: string, monitoringRun: string) => `${replayKeys.verdictsPrefix(run)}${monitoringRun}.json`,
   verdictsPrefix: (run: string) => `replays/${run}/verdicts/`,
-  /** Metrics, parameters and final status of the MLflow run, written by SummarizeReplay for PublishReplay. */
+  /** Metrics, parameters and final status of the MLflow run: the last object of a summary. */
   publication: (run: string) => `replays/${run}/publication.json`,
   /** The figures, with the same file names as on the command line. */
   resultPrefix: (run: string) => `replays/${run}/results/`,

@@ -40,7 +40,7 @@ export async function publish(
   quality: Quality | undefined,
 ): Promise<Published> {
   const { run: name, startMs } = result;
-  const content = runContentOf(result, status, result.endMs, quality);
+  const content = runContentOf(result, status, quality);
   const tags = { replay_run: name, 'mlflow.source.name': 'inference-monitor replay', 'mlflow.source.type': 'LOCAL' };
   const run = await createRun(client.rest, experiment.id, { name, startMs, tags });
   const failures: unknown[] = [];

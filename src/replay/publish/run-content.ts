@@ -5,17 +5,14 @@ import type { FinishedReplay } from '../finished.ts';
 import { DEFAULT_OPTIONS, type ReplayOptions } from '../options.ts';
 import { figures } from '../results/summary.ts';
 
-export type ReplayRunContent = Pick<RunContent, 'endMs' | 'atMs' | 'status' | 'metrics' | 'params'>;
+export type ReplayRunContent = Pick<RunContent, 'endMs' | 'status' | 'metrics' | 'params'>;
 
-/** @param atMs time of the figures, epoch ms: MLflow shows the newest value of a metric */
 export const runContentOf = (
   replay: FinishedReplay,
   status: RunContent['status'],
-  atMs: number,
   quality: Quality | undefined,
 ): ReplayRunContent => ({
   endMs: replay.endMs,
-  atMs,
   status,
   metrics: metricsOf(replay, quality),
   params: paramsOf(replay.target, replay.options),

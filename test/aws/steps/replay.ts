@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { StopExecutionCommand } from '@aws-sdk/client-sfn';
 import { replayKeys } from '../../../src/core/contract/work-keys.ts';
-import { replayState } from '../../../src/replay/cloud/stop/stop-replay.ts';
+import { replayState } from '../../../src/replay/cloud/summarize/stop-shards.ts';
 import { readPlan } from '../../../src/replay/cloud/work-bucket/stored-plan.ts';
 import { jsonLines } from '../../../src/replay/compare/json-lines.ts';
 import { openRun } from '../../../src/replay/compare/open-run.ts';

@@ -93,7 +93,6 @@ test('sends three windows of two stripes, and leaves figures and parts in AIPerf
     error: '',
     cause: '',
     results: { bucket: 'work', prefix: `replays/${run.name}/results/` },
-    publish: false,
   });
   // Each captured body is sent once, byte for byte.
   const expected = [...first, ...second].map(

@@ -1,6 +1,7 @@
 /** Tests of a replay with a judge and MLflow, from its plan to its report: the functions, and the run of the monitoring that they start. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { SummarizeReplayResult } from '../../../src/core/contract/replay.ts';
 import { replayKeys } from '../../../src/core/contract/work-keys.ts';
 import { logChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { JudgedReply } from '../../../src/replay/compare/judge-replies.ts';
@@ -55,6 +56,7 @@ describe('evaluating a cloud replay', () => {
   describe('a replay of three shards with the judge and MLflow', () => {
     let run: CloudRun;
     let spentUsd = 0;
+    let summarized: SummarizeReplayResult;
     beforeAll(async () => {
       all.heal();
       await monitor(await put('whole', lines), lines.length);
@@ -69,7 +71,8 @@ describe('evaluating a cloud replay', () => {
       expect((await all.runsOf(run.name)).map(({ info }) => info.status)).toEqual(['RUNNING']);
       await run.replay(3);
       const monitoringRun = `replay-${run.name}`;
-      expect(await run.summarize()).toMatchObject({ ok: true, publish: true, monitoringRun });
+      summarized = await run.summarize();
+      expect(summarized).toMatchObject({ ok: true, monitoringRun });
       expect(all.cloud.started.get(monitoringRun)).toEqual({
         replay: { run: run.name, experimentId: await all.experimentId(REPLAYS) },
         evaluate: true,
@@ -89,10 +92,9 @@ describe('evaluating a cloud replay', () => {
     });
 
     test('has an MLflow run with figures, parameters and files, and traces linked to the captured ones', async () => {
-      const published = await run.publish();
       const [made, ...others] = await all.runsOf(run.name);
       expect(others).toEqual([]);
-      expect(published).toEqual({
+      expect(summarized.mlflow).toEqual({
         experiment: { id: await all.experimentId('my-endpoint-replays'), name: 'my-endpoint-replays' },
         runId: made?.info.run_id,
         leftOut: [],
@@ -210,8 +212,7 @@ describe('evaluating a cloud replay', () => {
       expect(all.judgeProxy.requests).toEqual([]);
       expect(await all.paidUsd(run)).toBe(paid);
       await run.summarize();
-      await run.publish();
-      await run.publish();
+      await run.ended('FAILED');
       expect(await tracesOf(run.name)).toEqual(before);
       expect(await traceIdsOf(run)).toHaveLength(6);
       expect(await linkedTo(made?.info.run_id ?? '')).toBe(6);
@@ -297,7 +298,7 @@ describe('evaluating a cloud replay', () => {
       expect(await dry.plan(0)).toMatchObject({ outcome: 'dryRun' });
       const empty = all.cloud.run({ ...input, source: source('dry'), fixedScheduleStartOffset: 5000 });
       expect(await empty.plan(0)).toMatchObject({ outcome: 'empty' });
-      expect(await empty.summarize()).toMatchObject({ publish: false });
+      expect(await empty.summarize()).not.toHaveProperty('mlflow');
       for (const run of [dry, empty]) expect(await all.runsOf(run.name)).toEqual([]);
     });
 
@@ -320,10 +321,9 @@ describe('evaluating a cloud replay', () => {
     });
   });
 
-  test('names a missing plan or summary and invalid options', async () => {
+  test('names a missing plan and invalid options', async () => {
     const run = all.cloud.run({});
     await expect(run.shard(0)).rejects.toMatchObject({ name: 'ReplayNotPlanned' });
-    await expect(run.publish()).rejects.toMatchObject({ name: 'ReplayNotSummarized' });
     await expect(all.cloud.run({ target: { url: all.endpoint.url }, judgeBudgetUsd: 1 }).plan(0)).rejects.toMatchObject(
       {
         name: 'InvalidReplayInput',

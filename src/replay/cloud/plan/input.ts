@@ -7,7 +7,7 @@ import { DEFAULT_JUDGE_BUDGET_USD } from '../../derived-options.ts';
 import { checkedOptions } from '../../options.ts';
 import { shownUrl } from '../../request/target.ts';
 import type { CaptureWindow } from '../../source/types.ts';
-import { isLogged } from '../publish/replay-run.ts';
+import { isLogged } from '../mlflow-run.ts';
 import { assertAllowed } from '../target.ts';
 
 const ALLOWED =

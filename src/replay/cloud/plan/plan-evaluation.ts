@@ -13,7 +13,7 @@ import type { MlflowClient } from '../../../mlflow/client.ts';
 import { findExperiment } from '../../../mlflow/experiments.ts';
 import { endRun, findOrCreateRun, tellFailure } from '../../../mlflow/runs.ts';
 import { webPageOf } from '../../../mlflow/tracking-uri.ts';
-import { replaysExperiment, runTags } from '../publish/replay-run.ts';
+import { replaysExperiment, runTags } from '../mlflow-run.ts';
 import type { PlannedJudge, PlannedMlflow } from '../work-bucket/stored-plan.ts';
 import type { ReplayJob } from './input.ts';
 

@@ -32,9 +32,9 @@ import {
   startLeadMs,
   WARMUP_LEAD_MS,
 } from '../limits.ts';
-import { stopMark } from '../stop/order.ts';
 import { cloudTarget } from '../target.ts';
 import { type CaptureObject, objectReader, scannersOf } from '../work-bucket/schedule-file.ts';
+import { stopMark } from '../work-bucket/stop-order.ts';
 import { type PlannedMlflow, plannedSkippedKey, type ShardPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
 import { ConversationFinder } from './conversations.ts';
 import { parseReplayInput, type ReplayJob } from './input.ts';
@@ -51,6 +51,7 @@ interface PlanDependencies extends FunctionContext<ReplayEnvironment> {
 
 /** Reserved for the manifest, the plan and the MLflow run, with their retries. */
 const FINISH_RESERVE_MS = 30_000;
+const DRY_RUN_FILE = 'dry-run.json';
 /** Reserved for the result of a dry run. */
 const DRY_RUN_RESERVE_MS = 20_000;
 
@@ -88,6 +89,11 @@ export async function planReplay(
     const shards = dry ? [] : await writeSchedules(captures, job, bounds, own, remainingMs);
     const listed = await skipped.close();
     if (listed) await putFile(storage, bucket, plannedSkippedKey(run.name), listed, 'application/jsonlines');
+    const skippedReasons = Object.fromEntries(skipped.reasons);
+    if (dry) {
+      const text = JSON.stringify({ ...dry, skipped: skippedReasons }, null, 1);
+      await storage.putText(bucket, `${replayKeys.resultPrefix(run.name)}${DRY_RUN_FILE}`, `${text}\n`);
+    }
     const startAtEpochMs = now() + startLeadMs(shards, job.options.warmup);
     if (shards.length > 0) mlflow = await place?.openRun(run, startAtEpochMs);
     const { source, window, target, options, compare } = job;
@@ -102,12 +108,11 @@ export async function planReplay(
       mlflow: mlflow ?? null,
       source: { ...source, fromMs: window.fromMs ?? null, toMs: window.toMs ?? null },
       captures: capturesOf(captures.files, captures.index),
-      skipped: Object.fromEntries(skipped.reasons),
+      skipped: skippedReasons,
       startAtEpochMs,
       requests: sum(shards.map(({ requests }) => requests)),
       shards,
       redactKey: redaction?.keyVersion,
-      ...(dry ? { dryRun: dry } : {}),
     };
     if ('endpoint' in plan.target) plan.marks = await registerAll(storage, bucket, plan);
     const manifest = { bucket, key: replayKeys.manifest(run.name) };

@@ -13,9 +13,9 @@ import type { ScheduledEntry } from '../../schedule/timing.ts';
 import type { SendOutcome } from '../../send/job.ts';
 import { sendSchedule } from '../../send/send-schedule.ts';
 import { MAX_CONNECTIONS, WRITE_RESERVE_MS } from '../limits.ts';
-import { type StopWatch, stopWatch } from '../stop/order.ts';
 import { cloudTarget } from '../target.ts';
 import { objectReader, readSchedule, type ShardSchedule } from '../work-bucket/schedule-file.ts';
+import { type StopWatch, stopWatch } from '../work-bucket/stop-order.ts';
 import {
   notPlanned,
   readShardPlan,

@@ -9,7 +9,7 @@ import type { MeasuredRun } from '../../finished.ts';
 import { ReportCollector } from '../../measure/report-collector.ts';
 import { RunStats } from '../../measure/run-stats.ts';
 import type { ShardResult } from '../shard/shard-results.ts';
-import { stopMark } from '../stop/order.ts';
+import { stopMark } from '../work-bucket/stop-order.ts';
 import { listClaims, listShardFiles, SHARD_FILES, type StoredPlan } from '../work-bucket/stored-plan.ts';
 
 interface MissingShard {

@@ -6,7 +6,6 @@ import type { ReplayInput, ReplayPlanResult, ReplayShardRequest } from '../../..
 import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { PermanentError } from '../../../core/errors/errors.ts';
 import type { Experiment } from '../../../mlflow/types.ts';
-import type { DryRun } from '../../dry-run.ts';
 import type { FinishedReplay } from '../../finished.ts';
 import type { Registration } from '../../marks/believe.ts';
 
@@ -69,7 +68,6 @@ export interface StoredPlan extends Pick<FinishedReplay, 'run' | 'options' | 'ca
    * ids.
    */
   marks?: Registration[];
-  dryRun?: DryRun;
   /** Version of the key of the pseudonyms, for all shards. Absent if nothing is masked. */
   redactKey?: string | undefined;
 }

@@ -1,14 +1,13 @@
 /** The run of the monitoring that a finished replay starts for its exchanges. */
-import { CONTRACT } from '../../../../src/core/contract/contract.ts';
 import type { ExchangesInput } from '../../../../src/core/contract/input.ts';
 import { replayKeys } from '../../../../src/core/contract/work-keys.ts';
 import { RetryableError } from '../../../../src/core/errors/errors.ts';
-import { summarizeReplay } from '../../../../src/replay/cloud/summarize/summarize.ts';
+import { writeSummary } from '../../../../src/replay/cloud/summarize/write-summary.ts';
 import type { StoredPlan } from '../../../../src/replay/cloud/work-bucket/stored-plan.ts';
 import { ReportCollector } from '../../../../src/replay/measure/report-collector.ts';
 import { RunStats } from '../../../../src/replay/measure/run-stats.ts';
-import { DEFAULT_OPTIONS } from '../../../../src/replay/options.ts';
 import { S3Wire } from '../../../doubles/s3-wire.ts';
+import { storedPlan } from '../../../helpers/stored-plan.ts';
 
 const RUN = 'run';
 const START = 1_795_000_000_000;
@@ -26,15 +25,6 @@ const mlflow = {
   monitoringRun: 'replay-run',
 };
 
-const plan = (more: Partial<StoredPlan>): StoredPlan => ({
-  ...{ contract: CONTRACT, outcome: 'planned', target: { url: 'http://host' }, options: DEFAULT_OPTIONS },
-  ...{ run: RUN, compare: false, judge: null, mlflow, source: { bucket: 'b', prefix: '', fromMs: null, toMs: null } },
-  ...{ captures: { files: 1, records: 1, firstMs: 0, lastMs: 0 }, skipped: {} },
-  ...{ startAtEpochMs: START, requests: 1 },
-  shards: [{ shard: 0, window: 0, requests: 1, firstDueMs: 0, maxConcurrency: null }],
-  ...more,
-});
-
 /** Summarizes a replay of one request. @returns the runs that it started, and `replay.json` */
 async function summarized(planned: Partial<StoredPlan>, { sent = 1, stopped = false, fails = false } = {}) {
   const stats = new RunStats();
@@ -42,7 +32,6 @@ async function summarized(planned: Partial<StoredPlan>, { sent = 1, stopped = fa
   stats.firstStartMs = START;
   stats.lastEndMs = START + 5;
   const put = (key: string, content: object): void => wire.put('work', key, JSON.stringify(content));
-  put(replayKeys.plan(RUN), plan(planned));
   if (stopped) put(replayKeys.stop(RUN), {});
   put(`${replayKeys.shardPrefix(RUN, 0)}result.json`, {
     ...{ shard: 0, endedAtMs: START + 5, lateMs: 0, sent, unsent: 1 - sent, stopped },
@@ -50,19 +39,15 @@ async function summarized(planned: Partial<StoredPlan>, { sent = 1, stopped = fa
     ...{ warmup: new RunStats().toJSON(), report: new ReportCollector().toJSON() },
   });
   const started: [string, ExchangesInput][] = [];
-  const run = { name: RUN, arn: 'arn', startTime: new Date(START).toISOString() };
-  const result = await summarizeReplay(
-    { run },
-    {
-      storage: wire.storage,
-      workBucket: 'work',
-      startMonitoring: async (name, input) => {
-        started.push([name, input]);
-        if (fails) throw new RetryableError('StepFunctionsUnavailable', 'Step Functions did not start an execution');
-        return ARN;
-      },
+  const result = await writeSummary(RUN, storedPlan([1], { mlflow, ...planned }), undefined, {
+    storage: wire.storage,
+    workBucket: 'work',
+    startMonitoring: async (name, input) => {
+      started.push([name, input]);
+      if (fails) throw new RetryableError('StepFunctionsUnavailable', 'Step Functions did not start an execution');
+      return ARN;
     },
-  );
+  });
   return {
     result,
     started,
@@ -102,7 +87,6 @@ test('a replay whose run cannot be started has its results, and fails by name', 
     ok: false,
     error: 'StepFunctionsUnavailable',
     cause: expect.stringContaining('No run traces and judges the exchanges'),
-    publish: true,
   });
   expect(facts).toMatchObject({ sent: 1 });
   expect(facts).not.toHaveProperty('monitoring_run');

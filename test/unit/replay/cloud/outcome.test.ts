@@ -4,38 +4,19 @@ import { Random } from '../../../../src/core/values/random.ts';
 import { claimShard, shardSeed } from '../../../../src/replay/cloud/shard/shard.ts';
 import type { ShardResult } from '../../../../src/replay/cloud/shard/shard-results.ts';
 import { type Collected, collectShards } from '../../../../src/replay/cloud/summarize/collect.ts';
-import { failureOf, missing, remarks } from '../../../../src/replay/cloud/summarize/summarize.ts';
+import { failureOf, missing, remarks } from '../../../../src/replay/cloud/summarize/write-summary.ts';
 import type { StoredPlan } from '../../../../src/replay/cloud/work-bucket/stored-plan.ts';
 import { ReportCollector } from '../../../../src/replay/measure/report-collector.ts';
 import { RunStats, type RunStatsJson } from '../../../../src/replay/measure/run-stats.ts';
 import { DEFAULT_OPTIONS } from '../../../../src/replay/options.ts';
 import { MemoryStorage } from '../../../doubles/memory-storage.ts';
+import { storedPlan } from '../../../helpers/stored-plan.ts';
 
 const RUN = 'run';
 const START = 1_795_000_000_000;
 
-const plan = (requests: number[], options = {}): StoredPlan => ({
-  contract: 1,
-  run: RUN,
-  outcome: 'planned',
-  target: { url: 'http://host' },
-  options: { ...DEFAULT_OPTIONS, ...options },
-  compare: false,
-  judge: null,
-  mlflow: null,
-  source: { bucket: 'b', prefix: '', fromMs: null, toMs: null },
-  captures: { files: 1, records: 10, firstMs: 0, lastMs: 0 },
-  skipped: { NotJson: 2 },
-  startAtEpochMs: START,
-  requests: requests.reduce((sum, one) => sum + one, 0),
-  shards: requests.map((own, shard) => ({
-    shard,
-    window: 0,
-    requests: own,
-    firstDueMs: 0,
-    maxConcurrency: null,
-  })),
-});
+const plan = (requests: number[], options = {}): StoredPlan =>
+  storedPlan(requests, { options: { ...DEFAULT_OPTIONS, ...options }, skipped: { NotJson: 2 } });
 
 /** The figures of one process with these latencies. */
 function statsOf(latencies: readonly number[], failed = 0, cancelledOnPurpose = 0): RunStatsJson {

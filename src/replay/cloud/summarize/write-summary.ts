@@ -1,7 +1,8 @@
-/** SummarizeReplay: writes the figures that the command line would write. The files of the requests stay with the shards. */
-import type { Storage } from '../../../core/aws/storage.ts';
+/** Writes the figures that the command line would write. The files of the requests stay with the shards. */
+import type { Work } from '../../../core/aws/storage.ts';
+import type { Raised } from '../../../core/contract/execution.ts';
 import type { ExchangesInput } from '../../../core/contract/input.ts';
-import type { SummarizeReplayRequest, SummarizeReplayResult } from '../../../core/contract/replay.ts';
+import type { SummarizeReplayResult } from '../../../core/contract/replay.ts';
 import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { causeOf, withinCause } from '../../../core/errors/cause.ts';
 import { toNamedError } from '../../../core/errors/errors.ts';
@@ -12,29 +13,15 @@ import { type FinishedReplay, mlflowFactsOf, neverSent, tooManyFailed } from '..
 import { runContentOf } from '../../publish/run-content.ts';
 import { FILES, figureFiles } from '../../results/result-set.ts';
 import { MAX_CONNECTIONS } from '../limits.ts';
-import type { PublishDependencies, ReplayPublication } from '../publish/publish-replay.ts';
-import { raisedText } from '../publish/replay-run.ts';
 import { targetFacts } from '../target.ts';
-import { plannedSkippedKey, readPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
+import { plannedSkippedKey, type StoredPlan } from '../work-bucket/stored-plan.ts';
 import { type Collected, collectShards } from './collect.ts';
+import type { ReplayPublication } from './publish-replay.ts';
 
-interface SummarizeDependencies extends Pick<PublishDependencies, 'storage' | 'workBucket'> {
+export interface SummaryDependencies extends Work {
   /** Starts a run of the monitoring, once. @returns the ARN of the execution */
   startMonitoring(run: string, input: ExchangesInput): Promise<string>;
 }
-
-interface SummaryContext {
-  storage: Storage;
-  bucket: string;
-  /** Key prefix of the files that are written. */
-  prefix: string;
-  plan: StoredPlan;
-  collected: Collected;
-  /** The run of the monitoring that was started for the exchanges. */
-  monitoringRun: MonitoringRun | undefined;
-}
-
-const DRY_RUN_FILE = 'dry-run.json';
 
 /** Content types of the files that are not JSON. */
 const CONTENT_TYPES: Record<string, string> = {
@@ -42,33 +29,46 @@ const CONTENT_TYPES: Record<string, string> = {
   [FILES.report]: 'text/html; charset=utf-8',
 };
 
-/** Writes the figures, and decides whether the execution fails, for example because of lost shards. */
-export async function summarizeReplay(
-  { run, error }: SummarizeReplayRequest,
-  { storage, workBucket: bucket, startMonitoring }: SummarizeDependencies,
+/**
+ * Writes the figures, and decides whether the execution fails, for example because of lost shards.
+ *
+ * @param plan missing if planning failed
+ * @param raised the error that stopped planning or the Map
+ */
+export async function writeSummary(
+  run: string,
+  plan: StoredPlan | undefined,
+  raised: Raised | undefined,
+  { storage, workBucket: bucket, startMonitoring }: SummaryDependencies,
 ): Promise<SummarizeReplayResult> {
-  const results = { bucket, prefix: replayKeys.resultPrefix(run.name) };
-  const plan = await readPlan(storage, bucket, run.name);
-  // The state machine starts with an empty error.
-  const failed = error?.Error ? { error: error.Error, cause: causeOf(error.Cause) } : undefined;
-  if (!plan) return answer(failed ?? { error: 'ReplayNotPlanned', cause: 'The replay has no plan' }, results);
-  if (plan.dryRun) {
-    const text = JSON.stringify({ ...plan.dryRun, skipped: plan.skipped }, null, 1);
-    await storage.putText(bucket, `${results.prefix}${DRY_RUN_FILE}`, `${text}\n`);
-    return answer(failed, results);
-  }
+  const results = { bucket, prefix: replayKeys.resultPrefix(run) };
+  const answer = (failure: Failure | undefined, monitoringRun?: MonitoringRun): SummarizeReplayResult => ({
+    ok: failure === undefined,
+    error: failure?.error ?? '',
+    cause: withinCause(failure?.cause ?? ''),
+    results,
+    ...(monitoringRun ? { monitoringRun: monitoringRun.name } : {}),
+  });
+  const failed = raised && { error: raised.Error, cause: causeOf(raised.Cause) };
+  if (!plan) return answer(failed ?? { error: 'ReplayNotPlanned', cause: 'The replay has no plan' });
+  if (plan.outcome === 'dryRun') return answer(failed);
   const collected = await collectShards(storage, bucket, plan);
   const started = await monitorExchanges(plan, collected, startMonitoring, bucket).catch(notMonitored);
   const monitoringRun = started && 'arn' in started ? started : undefined;
-  const context = { storage, bucket, prefix: results.prefix, plan, collected, monitoringRun };
-  const comparison = await writeResults(context);
+  const finished = finishedReplay(plan, collected);
+  const comparison = plan.compare ? collected.replies.result() : undefined;
+  const files = await filesOf(finished, comparison, plan, collected, monitoringRun);
+  for (const [name, text] of Object.entries(files))
+    await storage.putText(bucket, `${results.prefix}${name}`, text, CONTENT_TYPES[name]);
   const failure = failureOf(plan, collected, failed) ?? (started && 'error' in started ? started : undefined);
-  const publication = publicationOf(context, comparison, failure);
-  if (publication) await storage.putJson(bucket, replayKeys.publication(run.name), publication);
-  return {
-    ...answer(failure, results, publication !== undefined),
-    ...(monitoringRun ? { monitoringRun: monitoringRun.name } : {}),
-  };
+  if (plan.mlflow) {
+    // Also for a replay without results, so that no run stays open.
+    const status = wasStopped(collected) ? 'KILLED' : failure ? 'FAILED' : 'FINISHED';
+    const content = runContentOf(finished, status, comparison?.quality);
+    const publication: ReplayPublication = { mlflow: plan.mlflow, content, failure: failure && failureText(failure) };
+    await storage.putJson(bucket, replayKeys.publication(run), publication);
+  }
+  return answer(failure, monitoringRun);
 }
 
 /**
@@ -78,7 +78,7 @@ export async function summarizeReplay(
 async function monitorExchanges(
   { run, mlflow, judge }: StoredPlan,
   collected: Collected,
-  start: SummarizeDependencies['startMonitoring'],
+  start: SummaryDependencies['startMonitoring'],
   bucket: string,
 ): Promise<MonitoringRun | undefined> {
   if (!mlflow || collected.sent === 0 || wasStopped(collected)) return undefined;
@@ -98,49 +98,21 @@ function notMonitored(error: unknown): Failure {
   return { error: name, cause: `No run traces and judges the exchanges: ${message}` };
 }
 
-/** Returns the content of the replay’s MLflow run, also for a replay without results, so that no run stays open. */
-function publicationOf(
-  { plan, collected }: SummaryContext,
+/** Returns the texts of the files by name. The last one marks complete results. */
+async function filesOf(
+  finished: FinishedReplay,
   comparison: CapturedComparison | undefined,
-  failure: Failure | undefined,
-): ReplayPublication | undefined {
-  if (!plan.mlflow) return undefined;
-  const status = wasStopped(collected) ? 'KILLED' : failure ? 'FAILED' : 'FINISHED';
-  return {
-    mlflow: plan.mlflow,
-    content: runContentOf(finishedReplay(plan, collected), status, Date.now(), comparison?.quality),
-    failure: failure && raisedText({ Error: failure.error, Cause: failure.cause }),
-  };
-}
-
-const answer = (
-  failure: Failure | undefined,
-  results: SummarizeReplayResult['results'],
-  publish = false,
-): SummarizeReplayResult => ({
-  ok: failure === undefined,
-  error: failure?.error ?? '',
-  cause: withinCause(failure?.cause ?? ''),
-  results,
-  publish,
-});
-
-/** @returns the comparison of the replies, if they were compared */
-async function writeResults(context: SummaryContext): Promise<CapturedComparison | undefined> {
-  const { storage, bucket, prefix, plan, collected } = context;
-  const comparison = plan.compare ? collected.replies.result() : undefined;
-  const finished = finishedReplay(plan, collected);
+  plan: StoredPlan,
+  collected: Collected,
+  monitoringRun: MonitoringRun | undefined,
+): Promise<Record<string, string>> {
   const warnings = [...missing(collected), ...remarks(plan, collected)];
   const { replayReport } = await import('../../report/replay-report.ts');
-  const files = {
+  return {
     ...(comparison ? { [COMPARE_FILE]: `${JSON.stringify(comparison, null, 1)}\n` } : {}),
     [FILES.report]: await replayReport(finished, warnings, comparison),
-    // The last one marks complete results.
-    ...figureFiles(finished, ownFacts(context)),
+    ...figureFiles(finished, ownFacts(plan, collected, monitoringRun)),
   };
-  for (const [name, text] of Object.entries(files))
-    await storage.putText(bucket, `${prefix}${name}`, text, CONTENT_TYPES[name]);
-  return comparison;
 }
 
 function finishedReplay(plan: StoredPlan, collected: Collected): FinishedReplay {
@@ -157,7 +129,11 @@ function finishedReplay(plan: StoredPlan, collected: Collected): FinishedReplay 
 }
 
 /** Returns the properties of `replay.json` that only a cloud replay has. */
-function ownFacts({ plan, collected, monitoringRun }: SummaryContext): Record<string, unknown> {
+function ownFacts(
+  plan: StoredPlan,
+  collected: Collected,
+  monitoringRun: MonitoringRun | undefined,
+): Record<string, unknown> {
   const { judge, mlflow, run } = plan;
   const { lost, notBegun, incomplete, late, parts, inputsLeftOut } = collected;
   const own = (key: string): string => key.slice(replayKeys.prefix(run).length);
@@ -188,6 +164,8 @@ function ownFacts({ plan, collected, monitoringRun }: SummaryContext): Record<st
 // Decides whether the execution of a replay fails, and describes what is missing.
 
 type Failure = Pick<SummarizeReplayResult, 'error' | 'cause'>;
+
+const failureText = ({ error, cause }: Failure): string => (cause === '' ? error : `${error}: ${cause}`);
 
 /** Shards that a message names. */
 const MAX_NAMED = 10;
@@ -259,7 +237,7 @@ export const wasStopped = ({ stop, wasCancelled }: Pick<Collected, 'stop' | 'was
  */
 export function failureOf(plan: StoredPlan, collected: Collected, raised: Failure | undefined): Failure | undefined {
   const gone = missing(collected);
-  const rest = raised ? [...gone, `${raised.error}: ${raised.cause}`] : gone;
+  const rest = raised ? [...gone, failureText(raised)] : gone;
   const { stop } = collected;
   if (stop !== undefined && wasStopped(collected)) {
     const stopped = `The replay was stopped at ${new Date(stop).toISOString()}`;

@@ -1,12 +1,12 @@
-/** StopReplay: the function that ends stopped and failed replays. */
+/** SummarizeReplay after the execution of a replay was stopped or has failed. */
 
-import { CONTRACT } from '../../../../src/core/contract/contract.ts';
 import { type EndedExecution, endedExecutionSchema } from '../../../../src/core/contract/replay.ts';
 import { replayKeys } from '../../../../src/core/contract/work-keys.ts';
-import { PermanentError } from '../../../../src/core/errors/errors.ts';
-import { replayState, stopReplay } from '../../../../src/replay/cloud/stop/stop-replay.ts';
+import { replayState } from '../../../../src/replay/cloud/summarize/stop-shards.ts';
+import { summarizeReplay } from '../../../../src/replay/cloud/summarize/summarize-replay.ts';
 import type { StoredPlan } from '../../../../src/replay/cloud/work-bucket/stored-plan.ts';
 import { MemoryStorage } from '../../../doubles/memory-storage.ts';
+import { storedPlan } from '../../../helpers/stored-plan.ts';
 
 const RUN = 'before-the-migration';
 const ARN = `arn:aws:states:eu-west-1:123456789012:execution:sagemaker-data-capture-replay-test:${RUN}`;
@@ -14,50 +14,44 @@ const NOW = 1_795_000_000_000;
 const MINUTE_MS = 60_000;
 
 let memory: MemoryStorage;
-/** The calls of the function, in order. */
-let calls: [string, object][];
 /** Runs while the function waits. */
 let meanwhile: () => void;
 let waitedMs: number;
+let mlflowCalls: number;
 beforeEach(() => {
   memory = new MemoryStorage();
-  calls = [];
   meanwhile = () => {};
   waitedMs = 0;
+  mlflowCalls = 0;
 });
 
 const event = (more: Partial<EndedExecution['detail']> = {}): EndedExecution => ({
-  detail: { executionArn: ARN, status: 'ABORTED', startDate: NOW - 5 * MINUTE_MS, ...more },
+  detail: { executionArn: ARN, status: 'ABORTED', ...more },
 });
-const called =
-  <T>(name: string, result?: T) =>
-  async (request: object): Promise<T> => {
-    calls.push([name, request]);
-    return result as T;
-  };
-const stop = (one: EndedExecution = event(), more: object = {}) =>
-  stopReplay(one, {
+const stop = (one: EndedExecution = event()) =>
+  summarizeReplay(one, {
     storage: memory.storage,
     workBucket: 'w',
-    summarize: called('summarize'),
-    publish: called('publish'),
-    endRun: called('endRun'),
+    mlflow: () => {
+      mlflowCalls++;
+      return Promise.reject(new Error('no MLflow here'));
+    },
+    capturesExperiment: 'captures',
+    startMonitoring: async () => 'arn',
     remainingMs: () => 900_000 - waitedMs,
     now: () => NOW + waitedMs,
     pause: async (ms) => {
       waitedMs += ms;
       meanwhile();
     },
-    ...more,
   });
-const planned = ({ outcome = 'planned', mlflow = false }: { outcome?: StoredPlan['outcome']; mlflow?: boolean } = {}) =>
-  memory.put(replayKeys.plan(RUN), {
-    contract: CONTRACT,
-    run: RUN,
-    outcome,
-    shards: [{ shard: 0 }, { shard: 1 }, { shard: 2 }],
-    mlflow: mlflow ? { runId: 'r' } : null,
-  });
+const MLFLOW = {
+  experiment: { id: '99', name: 'replays', artifactLocation: '' },
+  runId: 'r',
+  monitoringRun: 'replay-run',
+};
+const planned = (more: Partial<StoredPlan> = {}) =>
+  memory.put(replayKeys.plan(RUN), storedPlan([1, 1, 1], { run: RUN, ...more }));
 function put(key: string, minutesAgo: number): void {
   memory.put(key, {});
   memory.writtenMs.set(key, NOW - minutesAgo * MINUTE_MS);
@@ -65,46 +59,34 @@ function put(key: string, minutesAgo: number): void {
 const claimed = (shard: number, minutesAgo = 1) => put(replayKeys.claim(RUN, shard), minutesAgo);
 const left = (shard: number, name: string) => memory.put(`${replayKeys.shardPrefix(RUN, shard)}${name}`, {});
 const hasOrder = () => memory.objects.has(replayKeys.stop(RUN));
+const figures = () => memory.objects.get(replayKeys.figures(RUN))?.toString();
 
-const run = { name: RUN, arn: ARN, startTime: new Date(NOW - 5 * MINUTE_MS).toISOString() };
-const SUMMARIZED = { end: 'summarized' };
-
-test('writes the stop order, waits for started shards only, and has the results summarized', async () => {
+test('writes the stop order, waits for started shards only, and summarizes', async () => {
   planned();
   for (const shard of [0, 1]) claimed(shard);
   left(0, 'result.json');
   // Lines come before the result.
   left(1, 'profile_export.jsonl');
   meanwhile = () => {
-    expect(hasOrder()).toBe(true);
-    expect(calls).toEqual([]);
+    expect([hasOrder(), figures()]).toEqual([true, undefined]);
     if (waitedMs > 5_000) left(1, 'result.json');
   };
-  expect(await stop()).toEqual(SUMMARIZED);
+  expect(await stop()).toMatchObject({ ok: false, error: 'ReplayCancelled', cause: expect.stringContaining('1 (2)') });
   expect(waitedMs).toBe(6_000);
-  expect(calls).toEqual([['summarize', { run }]]);
+  expect(figures()).toContain('"not_begun":[{"shard":2,"requests":1}]');
 });
 
 test('does not wait for a failed shard', async () => {
   planned();
   claimed(0);
   left(0, 'failure.json');
-  expect([await stop(), waitedMs]).toEqual([SUMMARIZED, 0]);
-});
-
-test('publishes to MLflow after the summary', async () => {
-  planned({ mlflow: true });
-  await stop();
-  expect(calls).toEqual([
-    ['summarize', { run }],
-    ['publish', { run }],
-  ]);
+  expect([await stop(), waitedMs]).toEqual([expect.objectContaining({ ok: false }), 0]);
 });
 
 test('waits for a crashed shard until its function’s time is over', async () => {
   planned();
   claimed(0, 14);
-  expect(await stop()).toEqual(SUMMARIZED);
+  expect(await stop()).toMatchObject({ ok: false });
   // 15 minutes after its claim, and half a minute for clock differences.
   expect(waitedMs).toBe(90_000);
 });
@@ -117,20 +99,7 @@ test('leaves a longer wait to the next attempt', async () => {
     message: expect.stringContaining('1 of 1 started'),
   });
   expect(waitedMs).toBeGreaterThan(9 * MINUTE_MS);
-  // The MLflow run does not stay open even if no attempt succeeds.
-  expect(calls).toEqual([
-    ['endRun', { run, unfinished: { Error: 'ShardsUnderWay', Cause: expect.stringContaining('1 of 1 started') } }],
-  ]);
-});
-
-test('ends the MLflow run and rethrows the error of a function', async () => {
-  planned({ mlflow: true });
-  const refused = new PermanentError('StorageAccessDenied', 'S3 denied access');
-  const summarize = () => Promise.reject(refused);
-  await expect(stop(event(), { summarize })).rejects.toBe(refused);
-  expect(calls).toEqual([['endRun', { run, unfinished: expect.objectContaining({ Error: 'StorageAccessDenied' }) }]]);
-  // An error of ending the run does not hide it.
-  await expect(stop(event(), { summarize, endRun: () => Promise.reject(new Error('too')) })).rejects.toBe(refused);
+  expect(figures()).toBeUndefined();
 });
 
 describe('a repeated call', () => {
@@ -146,19 +115,7 @@ describe('a repeated call', () => {
     planned();
     put(replayKeys.stop(RUN), 2);
     put(replayKeys.figures(RUN), 1);
-    expect([await stop(), calls]).toEqual([SUMMARIZED, []]);
-  });
-
-  test('finds and publishes a summary whose caller timed out', async () => {
-    planned({ mlflow: true });
-    put(replayKeys.stop(RUN), 2);
-    // The figures alone do not show that the publication is complete.
-    put(replayKeys.figures(RUN), 1);
-    await stop();
-    put(replayKeys.publication(RUN), 1);
-    calls.length = 0;
-    await stop();
-    expect(calls).toEqual([['publish', { run }]]);
+    expect([await stop(), figures()]).toEqual([{}, '{}']);
   });
 
   test('repeats a summary that is older than the order, because it may be incomplete', async () => {
@@ -166,13 +123,28 @@ describe('a repeated call', () => {
     put(replayKeys.figures(RUN), 2);
     put(replayKeys.stop(RUN), 1);
     await stop();
-    expect(calls).toEqual([['summarize', { run }]]);
+    expect(figures()).toContain('not_begun');
+  });
+
+  test('repeats a summary that is not ready for MLflow, and not one that is', async () => {
+    planned({ mlflow: MLFLOW });
+    put(replayKeys.stop(RUN), 2);
+    put(replayKeys.figures(RUN), 1);
+    await expect(stop()).rejects.toThrow('no MLflow here');
+    expect(figures()).toContain('not_begun');
+    memory.writtenMs.set(replayKeys.publication(RUN), NOW);
+    put(replayKeys.figures(RUN), 1);
+    mlflowCalls = 0;
+    await expect(stop()).rejects.toThrow('no MLflow here');
+    expect(figures()).toBe('{}');
+    // To publish, and then to end the run.
+    expect(mlflowCalls).toBe(2);
   });
 });
 
 test.each([undefined, 'empty', 'dryRun'] as const)('does nothing if no request was planned (%s)', async (outcome) => {
   if (outcome) planned({ outcome });
-  expect([await stop(), calls]).toEqual([{ end: 'empty' }, []]);
+  expect([await stop(), figures()]).toEqual([{}, undefined]);
   // A planner that is still running finds it.
   expect(hasOrder()).toBe(true);
 });
@@ -185,37 +157,36 @@ test('reads the plan again after writing the order', async () => {
     }
   }
   memory = new Planner();
-  expect(await stop()).toEqual(SUMMARIZED);
+  expect(await stop()).toMatchObject({ error: 'ReplayCancelled' });
 });
 
 describe('an execution that failed', () => {
   const failed = event({ status: 'FAILED', error: 'States.Runtime', cause: 'too much' });
-  const error = { Error: 'States.Runtime', Cause: 'too much' };
 
   test('with results needs no further step', async () => {
     planned();
     claimed(0);
     put(replayKeys.figures(RUN), 1);
-    expect([await stop(failed), calls, hasOrder()]).toEqual([SUMMARIZED, [], false]);
+    expect([await stop(failed), figures(), hasOrder()]).toEqual([{}, '{}', false]);
   });
 
   test('with results is published, because MLflow may not have them', async () => {
-    planned({ mlflow: true });
-    put(replayKeys.publication(RUN), 1);
-    await stop(failed);
-    expect([calls, hasOrder()]).toEqual([[['publish', { run }]], false]);
+    planned({ mlflow: MLFLOW });
+    memory.put(replayKeys.publication(RUN), { mlflow: MLFLOW });
+    await expect(stop(failed)).rejects.toThrow('no MLflow here');
+    expect([mlflowCalls, figures(), hasOrder()]).toEqual([2, undefined, false]);
   });
 
   test('without a plan needs nothing', async () => {
-    expect([await stop(failed), calls, hasOrder()]).toEqual([{ end: 'empty' }, [], false]);
+    expect([await stop(failed), hasOrder()]).toEqual([{}, false]);
   });
 
   test('without results is stopped like an aborted one, and keeps its error', async () => {
     planned();
     claimed(0);
     left(0, 'result.json');
-    await stop(failed);
-    expect([calls, hasOrder()]).toEqual([[['summarize', { run, error }]], true]);
+    expect(await stop(failed)).toMatchObject({ cause: expect.stringMatching(/States\.Runtime: too much$/) });
+    expect([figures()?.includes('not_begun'), hasOrder()]).toEqual([true, true]);
   });
 
   test('without results, but with all shards ended, is summarized without a stop order, which would prevent judging', async () => {
@@ -225,8 +196,8 @@ describe('an execution that failed', () => {
     claimed(1, 16);
     // This shard failed before its claim.
     left(2, 'failure.json');
-    await stop(failed);
-    expect([calls, hasOrder()]).toEqual([[['summarize', { run, error }]], false]);
+    expect(await stop(failed)).toMatchObject({ error: 'ReplayIncomplete' });
+    expect(hasOrder()).toBe(false);
   });
 });
 

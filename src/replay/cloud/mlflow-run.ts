@@ -1,7 +1,6 @@
-/** A replay's MLflow run: its place, how to find it, and how it names failures. */
-import type { Execution, Raised } from '../../../core/contract/execution.ts';
-import type { ReplayInput } from '../../../core/contract/replay.ts';
-import { causeOf } from '../../../core/errors/cause.ts';
+/** A replay's MLflow run: its place, and how to find it. */
+import type { Execution } from '../../core/contract/execution.ts';
+import type { ReplayInput } from '../../core/contract/replay.ts';
 
 /** Whether a replay has a run. A judge needs a run too, because its verdicts are in MLflow. */
 export const isLogged = ({ mlflow = false, judge = false }: Pick<ReplayInput, 'mlflow' | 'judge'>): boolean =>
@@ -24,9 +23,3 @@ export const runTags = ({ name, arn }: Pick<Execution, 'name' | 'arn'>): Record<
  */
 export const replaysExperiment = (asked: string | undefined, captures: string): string =>
   asked ?? `${captures}-replays`;
-
-/** Describes the error that stopped a step of the state machine. */
-export const raisedText = ({ Error: name, Cause }: Raised): string => {
-  const cause = causeOf(Cause);
-  return cause === '' ? name : `${name}: ${cause}`;
-};

@@ -1,0 +1,93 @@
+/** Logs the results of a cloud replay to its MLflow run, and ends it. */
+
+import { buffer } from 'node:stream/consumers';
+import type { ObjectFacts, Storage, Work } from '../../../core/aws/storage.ts';
+import {
+  replayInputSchema,
+  type SummarizeReplayRequest,
+  type SummarizeReplayResult,
+} from '../../../core/contract/replay.ts';
+import { replayKeys } from '../../../core/contract/work-keys.ts';
+import type { MlflowClient } from '../../../mlflow/client.ts';
+import { findExperiment } from '../../../mlflow/experiments.ts';
+import { putRunFiles, type ResultFile } from '../../../mlflow/run-files.ts';
+import { endRun, findRun, getRun, logRun, type MlflowRun, tellFailure } from '../../../mlflow/runs.ts';
+import type { ReplayRunContent } from '../../publish/run-content.ts';
+import { RESULT_FILES } from '../../results/result-set.ts';
+import { isLogged, replaysExperiment, runTags } from '../mlflow-run.ts';
+import type { PlannedMlflow, StoredPlan } from '../work-bucket/stored-plan.ts';
+
+/** `publication.json`, the last object of a summary. */
+export interface ReplayPublication {
+  mlflow: PlannedMlflow;
+  content: ReplayRunContent;
+  /** Reason why the execution fails. Absent if it succeeds. */
+  failure?: string | undefined;
+}
+
+export interface PublishDependencies extends Work {
+  /** Called only for a replay with an MLflow run. */
+  mlflow(): Promise<MlflowClient>;
+  /** The experiment with the captures' traces. */
+  capturesExperiment: string;
+}
+
+/** Publishes a replay with a summary. Idempotent. @throws the errors of MLflow's client */
+export async function publishReplay(
+  run: string,
+  { storage, workBucket: bucket, mlflow }: PublishDependencies,
+): Promise<SummarizeReplayResult['mlflow']> {
+  const publication = (await storage.getJson(bucket, replayKeys.publication(run))) as ReplayPublication;
+  const { experiment, runId } = publication.mlflow;
+  const { rest } = await mlflow();
+  const made = await getRun(rest, runId);
+  await logRun(rest, made, publication.content);
+  const files: ResultFile[] = [];
+  const prefix = replayKeys.resultPrefix(run);
+  for await (const object of storage.list(bucket, prefix)) {
+    if (RESULT_FILES.has(object.key.slice(prefix.length))) files.push(resultFile(storage, object, prefix));
+  }
+  const leftOut = await putRunFiles(rest, made, files, async () => storage.s3);
+  await tellFailure(rest, made, publication.failure);
+  // Last, so that a run that has ended is complete.
+  await endRun(rest, made, publication.content);
+  return { experiment: { id: experiment.id, name: experiment.name }, runId, leftOut };
+}
+
+const resultFile = (storage: Storage, object: ObjectFacts, prefix: string): ResultFile => ({
+  name: object.key.slice(prefix.length),
+  size: object.size,
+  read: async () => buffer(await storage.read(object)),
+});
+
+interface Unfinished extends Pick<SummarizeReplayRequest, 'run' | 'input'> {
+  plan: StoredPlan | undefined;
+}
+
+/** Ends the run of a replay that could not be completed, unless it has already ended. @throws the errors of MLflow's client */
+export async function endUnfinished(
+  unfinished: Unfinished,
+  status: 'KILLED' | 'FAILED',
+  why: string,
+  deps: PublishDependencies,
+): Promise<void> {
+  const run = await runOf(unfinished, deps);
+  if (run?.status !== 'RUNNING') return;
+  const { rest } = await deps.mlflow();
+  // First, so that a run that has ended has its reason.
+  await tellFailure(rest, run, `The replay could not be completed. ${why}`);
+  await endRun(rest, run, { status, endMs: Date.now() });
+}
+
+/** Finds the run that the plan names. Without a plan, since planning crashed, finds the run with the execution's tags. */
+async function runOf(
+  { run, plan, input }: Unfinished,
+  { capturesExperiment, mlflow }: PublishDependencies,
+): Promise<MlflowRun | undefined> {
+  if (plan) return plan.mlflow ? getRun((await mlflow()).rest, plan.mlflow.runId) : undefined;
+  const asked = replayInputSchema.safeParse(input);
+  if (!asked.success || !isLogged(asked.data) || asked.data.dryRun === true) return undefined;
+  const { rest } = await mlflow();
+  const experiment = await findExperiment(rest, replaysExperiment(asked.data.experiment, capturesExperiment));
+  return experiment && findRun(rest, experiment.id, runTags(run));
+}

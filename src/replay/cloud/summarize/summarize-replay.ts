@@ -1,0 +1,57 @@
+/**
+ * SummarizeReplay: brings a replay to its end. It is the last step of an execution. If the execution was stopped or has
+ * failed, EventBridge calls it too. Idempotent.
+ */
+import type { EndedExecution, SummarizeReplayRequest, SummarizeReplayResult } from '../../../core/contract/replay.ts';
+import { toNamedError } from '../../../core/errors/errors.ts';
+import { putStopMark } from '../work-bucket/stop-order.ts';
+import { readPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
+import { endUnfinished, type PublishDependencies, publishReplay } from './publish-replay.ts';
+import { type StopDependencies, stopShards } from './stop-shards.ts';
+import { type SummaryDependencies, writeSummary } from './write-summary.ts';
+
+type SummarizeDependencies = StopDependencies & SummaryDependencies & PublishDependencies;
+
+/**
+ * Writes the results and publishes them in MLflow. For an execution that has ended, it first stops the shards and waits for
+ * them, and it repeats no summary that is complete.
+ *
+ * @returns what this call has done
+ * @throws PermanentError `ShardsUnderWay`, `ContractChanged`, and errors of the storage and of MLflow's client
+ */
+export async function summarizeReplay(
+  request: SummarizeReplayRequest | EndedExecution,
+  deps: SummarizeDependencies,
+): Promise<Partial<SummarizeReplayResult>> {
+  const { run, error, input, status } = 'detail' in request ? asRequest(request) : { ...request, status: undefined };
+  const { storage, workBucket } = deps;
+  let plan: StoredPlan | undefined;
+  let result: SummarizeReplayResult | undefined;
+  /** No MLflow run stays open. A later call that succeeds ends it again. The first failure matters more. */
+  const endMlflowRun = async (why: string): Promise<void> => {
+    const stopped = result ? result.error === 'ReplayCancelled' : status !== undefined && status !== 'FAILED';
+    await endUnfinished({ run, plan, input }, stopped ? 'KILLED' : 'FAILED', why, deps).catch(() => {});
+  };
+  try {
+    const state = status && (await stopShards(run.name, status, deps));
+    if (state?.end === 'empty') return {};
+    plan = state ? state.plan : await readPlan(storage, workBucket, run.name);
+    if (state?.end !== 'summarized') result = await writeSummary(run.name, plan, error, deps);
+    if (plan?.mlflow) return { ...result, mlflow: await publishReplay(run.name, deps) };
+    if (!plan) await endMlflowRun(`${result?.error}: ${result?.cause}`);
+    return { ...result };
+  } catch (failure) {
+    const { name, message } = toNamedError(failure);
+    // Shards that another version of the stack has planned still send, and understand the order.
+    if (status && name === 'ContractChanged') await putStopMark(storage, workBucket, run.name, name);
+    await endMlflowRun(`${name}: ${message}`);
+    // Missing requests matter more than their MLflow run. After the execution has ended, Lambda tries again.
+    if (!status && result?.ok === false) return result;
+    throw failure;
+  }
+}
+
+function asRequest({ detail: { executionArn: arn, status, error, cause } }: EndedExecution) {
+  const raised = status === 'FAILED' && error ? { Error: error, Cause: cause ?? '' } : undefined;
+  return { run: { name: arn.slice(arn.lastIndexOf(':') + 1), arn }, status, error: raised, input: undefined };
+}
