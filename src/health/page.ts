@@ -83,7 +83,7 @@ export async function healthPage(page: PageFacts): Promise<string> {
     truth && truthSection(truth),
     grid('More replies to read', (worst ?? []).slice(MAX_CARDS).map(replyCard)),
   ];
-  return htmlPage(`${endpoint}: ${health.state}`, pageHtml(body), { style: STYLE });
+  return htmlPage(`${endpoint}: ${health.state}`, pageHtml(body), STYLE);
 }
 
 function scorerSection({ objectives, active }: PageFacts, { rates }: Figures): Part {

@@ -1,5 +1,4 @@
 /** Builds the HTML of reports: self-contained pages without external files, from the same parts that commands show. */
-import { createHash } from 'node:crypto';
 import { bracketed, percent, type Shown, whole } from './figure-text.ts';
 import { type Cell, isOfFigures, type Marked, type Page, type Part, type Table } from './page.ts';
 
@@ -34,29 +33,20 @@ summary { cursor: pointer; color: var(--soft); } details { display: inline-block
 }
 `;
 
-/** Parts of a page other than its body. */
-interface PageExtras {
-  /** Further CSS. */
-  style?: string;
-  /** The text of a script. It must not contain captured text. */
-  script?: string;
-}
-
 /**
  * Returns a complete page.
  *
  * @param body the HTML of the body
+ * @param style further CSS
  */
-export function htmlPage(title: string, body: string, { style = '', script }: PageExtras = {}): string {
-  // The page must not load or run anything else, even if captured text contains links or scripts.
-  const own =
-    script === undefined ? '' : `; script-src 'sha256-${createHash('sha256').update(script).digest('base64')}'`;
-  const policy = `default-src 'none'; style-src 'unsafe-inline'; img-src data:${own}`;
+export function htmlPage(title: string, body: string, style: string): string {
+  // The page must not load or run anything, even if captured text contains links or scripts.
+  const policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="${policy}">
 <title>${escapeHtml(title)}</title><style>${STYLE}${style}</style></head>
-<body><main>${body}</main>${script === undefined ? '' : `<script>${script}</script>`}</body></html>
+<body><main>${body}</main></body></html>
 `;
 }
 

@@ -10,7 +10,7 @@ import type { RunStats } from '../measure/run-stats.ts';
 import type { DistributionMetric } from '../metrics.ts';
 import { distributions, latencyOverTime, throughput } from './charts.ts';
 import { figuresPage, qualityPart } from './replay-parts.ts';
-import { FILTER_SCRIPT, REPLIES_STYLE, regressionsPart } from './replies-section.ts';
+import { REPLIES_STYLE, regressionsPart } from './replies-section.ts';
 
 /** The times of requests, and their texts. */
 const requests = (title: string, note: string, rows: readonly RequestRow[]): Part =>
@@ -62,8 +62,7 @@ export async function replayReport(
     requests('Failed requests', `The first of each kind; ${stats.failed} failed in all.`, report.failed),
     requests('Slowest requests', 'By effective latency.', report.slowest),
   ];
-  const scripted = { style: REPLIES_STYLE, script: FILTER_SCRIPT };
-  return htmlPage(`Replay ${replay.run}`, pageHtml(page), scripted);
+  return htmlPage(`Replay ${replay.run}`, pageHtml(page), REPLIES_STYLE);
 }
 
 /** The run over time, and its distributions. */

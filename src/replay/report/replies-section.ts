@@ -1,7 +1,4 @@
-/**
- * The section of a report with the replies that got worse: both replies side by side with marked differences, and a
- * search field.
- */
+/** The section of a report with the replies that got worse: both replies side by side with marked differences. */
 
 import { diffArrays } from 'diff';
 import { drawing, escapeHtml, folded, isolated } from '../../core/text/html-page.ts';
@@ -12,28 +9,7 @@ export const REPLIES_STYLE = `
 .reply { border: 1px solid var(--line); border-radius: 8px; padding: 10px 12px; margin: 12px 0; }
 .sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(300px, 1fr)); gap: 0 12px; } .sides pre { max-height: 420px; }
 del, ins { text-decoration: none; } del { background: #d6453d33; } ins { background: #2f9e6b33; }
-input[type=search] { width: 100%; padding: 8px 10px; font: inherit; color: inherit; background: var(--card); border: 1px solid var(--line); border-radius: 8px; }
 details.block { display: block; margin: 8px 0; }
-`;
-
-/** Hides the replies without the words that are searched for. The field is hidden where scripts do not run. */
-export const FILTER_SCRIPT = `
-const field = document.getElementById('search');
-if (field) {
-  const found = document.getElementById('found');
-  const replies = [...document.querySelectorAll('.reply')];
-  const texts = replies.map((reply) => reply.textContent.toLowerCase());
-  field.hidden = false;
-  field.addEventListener('input', () => {
-    const words = field.value.toLowerCase().split(' ').filter((word) => word !== '');
-    let count = 0;
-    replies.forEach((reply, i) => {
-      reply.hidden = !words.every((word) => texts[i].includes(word));
-      if (!reply.hidden) count++;
-    });
-    found.textContent = words.length > 0 ? count + ' of ' + replies.length + ' replies' : '';
-  });
-}
 `;
 
 function replyCard({ key, file, line, input, before, after, rationale, regressions, overlap }: RegressionRow): string {
@@ -54,10 +30,8 @@ function replyCard({ key, file, line, input, before, after, rationale, regressio
 
 /** @param total number of replies that got worse, of which the gravest are in the rows */
 export function regressionsPart(rows: readonly RegressionRow[], total: number): Part {
-  const search =
-    '<input type="search" id="search" placeholder="Search in requests, replies and reasons" aria-label="Search the replies" hidden><p class="soft" id="found" aria-live="polite"></p>';
   const note = `${total} got worse; the gravest come first. What only one of the replies has is marked.`;
-  return rows.length > 0 && section('Replies to review', dim(note), drawing(search + rows.map(replyCard).join('\n')));
+  return rows.length > 0 && section('Replies to review', dim(note), drawing(rows.map(replyCard).join('\n')));
 }
 
 // ----------------------------------------------------------------------------------------------------------- marks

@@ -11,7 +11,7 @@ import type { GateOutcome, GateResult, ThresholdResult } from '../gate/types.ts'
 import { Distribution } from '../measure/distribution.ts';
 import { distributions } from './charts.ts';
 import { comparisonPage } from './replay-parts.ts';
-import { FILTER_SCRIPT, REPLIES_STYLE, regressionsPart } from './replies-section.ts';
+import { REPLIES_STYLE, regressionsPart } from './replies-section.ts';
 
 /** Returns the page, complete and self-contained. @param gate absent if there are no thresholds */
 export async function runsReport(
@@ -36,10 +36,7 @@ export async function runsReport(
     section('Latency distribution', drawing(latency)),
     regressionsPart(regressions, quality?.regressed ?? 0),
   ];
-  return htmlPage(`${before.run} and ${after.run}`, pageHtml(page), {
-    style: GATE_STYLE + REPLIES_STYLE,
-    script: FILTER_SCRIPT,
-  });
+  return htmlPage(`${before.run} and ${after.run}`, pageHtml(page), GATE_STYLE + REPLIES_STYLE);
 }
 
 function latencies(run: RunData): Distribution {
