@@ -45,7 +45,6 @@ export const workPatterns = {
   replayPlan: replayKeys.plan(ANY_RUN),
   replayManifest: replayKeys.manifest(ANY_RUN),
   replaySchedule: `${replayKeys.schedulePrefix(ANY_RUN)}*`,
-  replayClaims: `${replayKeys.claimPrefix(ANY_RUN)}*`,
   replayStop: replayKeys.stop(ANY_RUN),
   replayShards: `${replayKeys.shardsPrefix(ANY_RUN)}*`,
   replayMapResult: `${replayKeys.mapResultPrefix(ANY_RUN)}/*`,

@@ -124,7 +124,7 @@ function send(request: ReplayRequest, results: ResultSet, signal: AbortSignal): 
 /** @param unwritten why the result files could not be written, if that stopped the replay */
 function incompleteReason(outcome: SendOutcome, results: ResultSet, unwritten: unknown): string | undefined {
   const { stopped, unsent, unrecorded, failure = unwritten } = outcome;
-  const unread = unreadOf(results.skippedReasons);
+  const unread = unreadOf(Object.fromEntries(results.skippedReasons));
   const own = neverSent(results.stats);
   const reasons: string[] = [];
   if (failure !== undefined) {

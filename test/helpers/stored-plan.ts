@@ -1,9 +1,14 @@
-/** A plan of a cloud replay to a URL, with one window. */
+/** Objects of a cloud replay in the work bucket. */
 import { CONTRACT } from '../../src/core/contract/contract.ts';
-import type { StoredPlan } from '../../src/replay/cloud/work-bucket/stored-plan.ts';
+import { replayKeys } from '../../src/core/contract/work-keys.ts';
+import { SHARD_FILES, type StoredPlan } from '../../src/replay/cloud/work-bucket/stored-plan.ts';
 import { DEFAULT_OPTIONS } from '../../src/replay/options.ts';
 
-/** @param requests of each shard */
+/** The key of a shard's claim. */
+export const claimKey = (run: string, shard: number): string =>
+  `${replayKeys.shardPrefix(run, shard)}${SHARD_FILES.claim}`;
+
+/** A plan to a URL, with one window. @param requests of each shard */
 export const storedPlan = (requests: number[], more: Partial<StoredPlan> = {}): StoredPlan => ({
   contract: CONTRACT,
   run: 'run',

@@ -20,7 +20,7 @@ describe('the work bucket', () => {
     expect(days(`${workKeys.mapResultPrefix(run)}/id/manifest.json`)).toBe(90);
     expect(days(`${replayKeys.resultPrefix(run)}profile_export.jsonl`)).toBe(90);
     expect(days(replayKeys.schedule(run, 0))).toBe(90);
-    expect(days(replayKeys.claim(run, 0))).toBe(90);
+    expect(days(`${replayKeys.shardPrefix(run, 0)}claim.json`)).toBe(90);
     expect(days(workKeys.claim('digest'))).toBe(14);
     // What `rates` shows outlives the runs that counted it.
     expect(days(ledgerKeys.part('captures', '2026-11-20', '09-10', 'digest'))).toBe(731);

@@ -12,6 +12,7 @@ import { DeployedReplay, type NumberedCapture, numberedCapture, received } from 
 import { DeployedStop } from '../helpers/deployed-stop.ts';
 import { type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
 import type { CliResult } from '../helpers/replay.ts';
+import { claimKey } from '../helpers/stored-plan.ts';
 
 const ENDPOINT = 'captured-endpoint';
 const TARGET = 'candidate-endpoint';
@@ -85,6 +86,8 @@ const inputFor = (name: string, more: object = {}) => ({
 });
 const numbersOf = (captures: readonly NumberedCapture[]): number[] => captures.map(({ number }) => number);
 const factsOf = DeployedReplay.facts;
+const claimsOf = async (run: string): Promise<string[]> =>
+  (await replays.keysUnder(replayKeys.shardsPrefix(run))).filter((key) => key.endsWith('/claim.json'));
 
 /** The first line of every command's output. */
 const STACK = 'captured-endpoint (stack replays)\n';
@@ -96,7 +99,7 @@ describe('a replay in three shards, and one with a shard that was started before
 
   beforeAll(async () => {
     // The claim of a shard that has crashed.
-    await monitoring.putWork(replayKeys.claim(BEGUN, 1), { run: BEGUN, shard: 1, claimedAtMs: 0 });
+    await monitoring.putWork(claimKey(BEGUN, 1), { run: BEGUN, shard: 1, claimedAtMs: 0 });
     const arns = [
       await replays.start(inputFor('clock'), RUN),
       await replays.start(inputFor('claimed'), BEGUN),
@@ -112,7 +115,7 @@ describe('a replay in three shards, and one with a shard that was started before
       cause: '',
       results: { bucket: replays.outputs.workBucket, prefix: `replays/${RUN}/results/` },
     });
-    expect(await replays.names(replayKeys.claimPrefix(RUN))).toEqual(['0000.json', '0001.json', '0002.json']);
+    expect(await claimsOf(RUN)).toEqual([0, 1, 2].map((shard) => claimKey(RUN, shard)));
   });
 
   test('sends each captured request once, byte for byte, signed, and with its ids', () => {
@@ -152,7 +155,7 @@ describe('a replay in three shards, and one with a shard that was started before
   test('calls the shards one after another, and none too early', async () => {
     const manifest = (await replays.text(replayKeys.manifest(RUN))).trim().split('\n');
     const due = manifest.map((line) => Date.parse((JSON.parse(line) as { waitUntil: string }).waitUntil));
-    const claims = await Promise.all([0, 1, 2].map((shard) => replays.text(replayKeys.claim(RUN, shard))));
+    const claims = await Promise.all([0, 1, 2].map((shard) => replays.text(claimKey(RUN, shard))));
     const begun = claims.map((claim) => (JSON.parse(claim) as { claimedAtMs: number }).claimedAtMs);
     expect(due.map((at) => at - (due[0] ?? 0))).toEqual([0, 3000, 6000]);
     begun.forEach((at, shard) => {
@@ -259,7 +262,7 @@ describe('stopped replays', () => {
     await stops.childrenEnded(arn);
     expect(received(endpoint, STOPPED).numbers).toEqual(arrivedByThen);
     expect(await replays.chunkErrors(arn)).toEqual([]);
-    expect(await replays.names(replayKeys.claimPrefix('stopped'))).not.toContain('0002.json');
+    expect(await claimsOf('stopped')).not.toContain(claimKey('stopped', 2));
   });
 
   test('have results that are marked as canceled, although the execution was aborted', async () => {
@@ -334,7 +337,7 @@ describe('stopped replays', () => {
       ),
     });
     expect(received(endpoint, UNPLANNED).numbers).toEqual([]);
-    expect(await replays.names(replayKeys.claimPrefix('unplanned'))).toEqual([]);
+    expect(await claimsOf('unplanned')).toEqual([]);
   });
 });
 
@@ -350,7 +353,7 @@ describe('replays that send nothing', () => {
     expect(factsOf(outcome)).toEqual({ status: 'SUCCEEDED' });
     const folder = replayKeys.resultPrefix('dry');
     expect(JSON.parse(await replays.text(`${folder}dry-run.json`))).toMatchObject({ requests: 27, seconds: 8 });
-    expect(await replays.names(replayKeys.claimPrefix('dry'))).toEqual([]);
+    expect(await claimsOf('dry')).toEqual([]);
   });
 
   test.each<[string, object, string, RegExp]>([

@@ -1,4 +1,3 @@
-import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { defaultJudgeModel } from '../../src/core/settings/variables.ts';
 import { dayScope, runScope } from '../../src/limits/budget.ts';
 import type { GateResult } from '../../src/replay/gate/types.ts';
@@ -11,6 +10,7 @@ import { type LocalEnvironment, startEnvironment } from '../helpers/local-enviro
 import { MlflowApi, type RunInMlflow, type TraceInMlflow } from '../helpers/mlflow-api.ts';
 import { type CliResult, captureLine, chatBody, chatLine, runCli } from '../helpers/replay.ts';
 import { readSpending } from '../helpers/spending.ts';
+import { claimKey } from '../helpers/stored-plan.ts';
 import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 const ENDPOINT = 'captured-endpoint';
@@ -249,7 +249,7 @@ describe('with an MLflow run that cannot be ended', () => {
     await replays.setTimeout('replayPlanner', 899);
     await replays.setVariable('replaySummarizer', 'MLFLOW_TRACKING_URI', 'nowhere');
     // Its second shard was claimed by a function that crashed.
-    await monitoring.putWork(replayKeys.claim(INCOMPLETE, 1), { run: INCOMPLETE, shard: 1, claimedAtMs: 0 });
+    await monitoring.putWork(claimKey(INCOMPLETE, 1), { run: INCOMPLETE, shard: 1, claimedAtMs: 0 });
     const arns = [WHOLE, INCOMPLETE].map((name) => replays.start({ ...input, judge: false, mlflow: true }, name));
     outcomes = await Promise.all(arns.map(async (arn) => replays.ended(await arn)));
   });

@@ -171,9 +171,6 @@ export const replayKeys = {
   /** The requests of one shard: the location of each in S3, and its scheduled time. */
   schedule: (run: string, shard: number) => `${replayKeys.schedulePrefix(run)}${padded(shard, 4)}.jsonl`,
   schedulePrefix: (run: string) => `replays/${run}/schedule/`,
-  /** Written once, before a shard's first request. */
-  claim: (run: string, shard: number) => `${replayKeys.claimPrefix(run)}${padded(shard, 4)}.json`,
-  claimPrefix: (run: string) => `replays/${run}/claims/`,
   /** The stop order. While it exists, no shard sends. Its content is for people. */
   stop: (run: string) => `replays/${run}/stop.json`,
   /** The files of one shard. */

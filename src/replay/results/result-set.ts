@@ -2,6 +2,7 @@
 
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { sum } from '../../core/values/sum.ts';
 import type { RunClock } from '../clock.ts';
 import { type FinishedReplay, replayFactsOf } from '../finished.ts';
 import type { ExchangeError } from '../http/exchange.ts';
@@ -44,8 +45,8 @@ interface ResultSetOptions {
 const UNREAD = /^(Capture|Storage|Bucket|Credentials)/;
 
 /** Returns the number of requests that were not sent because their captures could no longer be read. */
-export const unreadOf = (skippedReasons: ReadonlyMap<string, number>): number =>
-  [...skippedReasons].reduce((sum, [reason, count]) => sum + (UNREAD.test(reason) ? count : 0), 0);
+export const unreadOf = (skipped: Record<string, number>): number =>
+  sum(Object.entries(skipped).map(([reason, count]) => (UNREAD.test(reason) ? count : 0)));
 
 export class ResultSet {
   readonly #options: ResultSetOptions;

@@ -11,7 +11,7 @@ import { forEachConcurrently } from '../../../core/process/concurrency.ts';
 import { mostAtOnce, type ScheduledEntry } from '../../schedule/timing.ts';
 import type { ShardBounds } from '../limits.ts';
 import { type CaptureObject, scheduleText } from '../work-bucket/schedule-file.ts';
-import { LINES, type ShardPlan, warmupKey } from '../work-bucket/stored-plan.ts';
+import { LINES, type ShardPlan } from '../work-bucket/stored-plan.ts';
 import type { ConversationFinder } from './conversations.ts';
 
 /** Requests per window. They are in memory until they are written: 150 bytes each, and 100 as text. */
@@ -24,7 +24,7 @@ interface ScheduleSource {
   batches: AsyncIterable<ScheduledEntry[]>;
   files: readonly CaptureObject[];
   conversations: Pick<ConversationFinder, 'turnOf'>;
-  /** Number of requests that are also sent before the clock starts. */
+  /** Number of requests of the first window that shard 0 also sends before the clock starts. */
   warmup: number;
 }
 
@@ -71,24 +71,16 @@ export async function writeShards(
   { storage, workBucket, run }: Work & { run: string },
 ): Promise<ShardPlan[]> {
   const plans: ShardPlan[] = [];
-  const write = (key: string, requests: readonly ScheduledEntry[]): Promise<void> => {
-    const own = requests.map((one) => ({ ...one, turn: conversations.turnOf(one.entry, one.pass) }));
-    return storage.putText(workBucket, key, scheduleText(files, own), LINES);
-  };
-  let first: ScheduledEntry[] = [];
   let windows = 0;
   for await (const window of windowsOf(batches, bounds)) {
-    first = first.concat(window.slice(0, warmup - first.length));
     const shards = shardsOf(window, windows++, plans.length, bounds);
     assertFew(plans.length + shards.length, windows, window, bounds);
-    await forEachConcurrently(WRITES, shards, ({ plan, requests }) =>
-      write(replayKeys.schedule(run, plan.shard), requests),
-    );
+    await forEachConcurrently(WRITES, shards, ({ plan, requests }) => {
+      const warming = plan.shard === 0 ? window.slice(0, warmup).map((one) => ({ ...one, dueMs: Number.NaN })) : [];
+      const own = [...warming, ...requests].map((one) => ({ ...one, turn: conversations.turnOf(one.entry, one.pass) }));
+      return storage.putText(workBucket, replayKeys.schedule(run, plan.shard), scheduleText(files, own), LINES);
+    });
     plans.push(...shards.map(({ plan }) => plan));
-  }
-  if (warmup > 0) {
-    const unscheduled = first.map((one) => ({ ...one, dueMs: Number.NaN }));
-    await write(warmupKey(run), unscheduled);
   }
   return plans;
 }

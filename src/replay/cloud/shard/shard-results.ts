@@ -17,7 +17,7 @@ import type { CollectorJson } from '../../measure/report-collector.ts';
 import type { RunStatsJson } from '../../measure/run-stats.ts';
 import { exchangeOf, traceNameOf } from '../../publish/exchanges.ts';
 import { LineWriter } from '../../results/line-writer.ts';
-import { FILES, ResultSet, unreadOf } from '../../results/result-set.ts';
+import { FILES, ResultSet } from '../../results/result-set.ts';
 import type { SendOutcome } from '../../send/job.ts';
 import { targetFacts } from '../target.ts';
 import type { CaptureObject } from '../work-bucket/schedule-file.ts';
@@ -33,8 +33,6 @@ export interface ShardFigures
 
 export interface ShardResult extends ShardFigures {
   skipped: Record<string, number>;
-  /** Requests whose captures could no longer be read. They are also in `skipped`. */
-  unread: number;
   stats: RunStatsJson;
   report: CollectorJson;
   /** Comparison of the replies, if the replay compares them. */
@@ -121,7 +119,6 @@ export class ShardResults {
     const result: ShardResult = {
       ...figures,
       skipped: Object.fromEntries(skippedReasons),
-      unread: unreadOf(skippedReasons),
       stats: stats.toJSON(),
       report: report.toJSON(),
       replies: this.#tally?.toJSON(),

@@ -16,14 +16,7 @@ import { MAX_CONNECTIONS, WRITE_RESERVE_MS } from '../limits.ts';
 import { cloudTarget } from '../target.ts';
 import { objectReader, readSchedule, type ShardSchedule } from '../work-bucket/schedule-file.ts';
 import { type StopWatch, stopWatch } from '../work-bucket/stop-order.ts';
-import {
-  notPlanned,
-  readShardPlan,
-  SHARD_FILES,
-  type ShardPlan,
-  type StoredPlan,
-  warmupKey,
-} from '../work-bucket/stored-plan.ts';
+import { notPlanned, readShardPlan, SHARD_FILES, type ShardPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
 import { ShardResults } from './shard-results.ts';
 
 interface ShardDependencies extends FunctionContext<ReplayEnvironment> {
@@ -63,13 +56,10 @@ async function claimAndRun(request: ReplayShardRequest, deps: ShardDependencies)
   const { run, shard } = request;
   const bucket = environment.WORK_BUCKET;
   const { plan, own } = await readShardPlan(storage, bucket, request);
-  const scheduleAt = async (key: string): Promise<ShardSchedule> => {
-    const stored = await storage.getText(bucket, key);
-    if (!stored) throw notPlanned(request, `s3://${bucket}/${key}`);
-    return readSchedule(stored.text, `s3://${bucket}/${key}`);
-  };
-  const schedule = await scheduleAt(replayKeys.schedule(run, shard));
-  const warmup = shard === 0 && plan.options.warmup > 0 ? await scheduleAt(warmupKey(run)) : undefined;
+  const scheduleKey = replayKeys.schedule(run, shard);
+  const stored = await storage.getText(bucket, scheduleKey);
+  if (!stored) throw notPlanned(request, `s3://${bucket}/${scheduleKey}`);
+  const schedule = readSchedule(stored.text, `s3://${bucket}/${scheduleKey}`);
   const stop = stopWatch(storage, bucket, run);
   // A shard that is called after the stop order leaves neither a claim nor a result.
   if (await stop.check()) return { shard, sent: 0, failed: 0, unsent: own.requests, skipped: 0, lateMs: 0 };
@@ -79,8 +69,8 @@ async function claimAndRun(request: ReplayShardRequest, deps: ShardDependencies)
     // Check for a stop order again: StopReplay waits only for shards whose claim it sees, so a shard that claims later
     // must see the order.
     const outcome = (await stop.check())
-      ? { lateMs: 0, sent: 0, unsent: schedule.entries.length, stopped: true, maxConnections: 0, warmFailures: 0 }
-      : await send(plan, own, schedule, warmup, results, stop, deps);
+      ? { lateMs: 0, sent: 0, unsent: own.requests, stopped: true, maxConnections: 0, warmFailures: 0 }
+      : await send(plan, own, schedule, results, stop, deps);
     const { lateMs, sent, unsent, maxConnections, warmFailures } = outcome;
     const stopped = outcome.stopped && stop.signal.aborted;
     const endedAtMs = Date.now();
@@ -98,19 +88,14 @@ async function send(
   plan: StoredPlan,
   shard: ShardPlan,
   { files, entries }: ShardSchedule,
-  warmup: ShardSchedule | undefined,
   results: ShardResults,
   stop: StopWatch,
   { storage, environment, redacted, remainingMs }: ShardDependencies,
 ): Promise<SendOutcome> {
   const { options } = plan;
   const capturesId = plan.mlflow?.capturesExperimentId;
-  // The files of the warm-up follow the shard's own.
-  const warm = (warmup?.entries ?? []).map((one) => ({
-    ...one,
-    entry: { ...one.entry, file: one.entry.file + files.length },
-  }));
-  const allFiles = [...files, ...(warmup?.files ?? [])];
+  // The warm-up comes first.
+  const warming = entries.slice(0, -shard.requests);
   const stopping = new AbortController();
   const deadline = setTimeout(() => stopping.abort(), Math.max(0, remainingMs() - WRITE_RESERVE_MS));
   stop.watch();
@@ -118,13 +103,13 @@ async function send(
     const outcome = await sendSchedule(
       {
         run: plan.run,
-        files: allFiles,
-        reader: objectReader(storage, allFiles),
+        files,
+        reader: objectReader(storage, files),
         options: { ...options, randomSeed: shardSeed(options.randomSeed, shard.shard) },
         schedule: {
-          entries: () => inBatches(entries),
-          ...(warm.length > 0 ? { warmup: () => inBatches(warm) } : {}),
-          size: () => entries.length,
+          entries: () => inBatches(entries.slice(warming.length)),
+          ...(warming.length > 0 ? { warmup: () => inBatches(warming) } : {}),
+            size: () => entries.length - warming.length,
           firstDueMs: shard.firstDueMs ?? 0,
           closedLoop: !isScheduled(options),
         },
@@ -171,7 +156,7 @@ export const shardSeed = (seed: number, shard: number): number =>
  * @throws PermanentError `ShardAlreadyClaimed`
  */
 export async function claimShard(storage: Storage, bucket: string, { run, shard }: ReplayShardRequest): Promise<void> {
-  const key = replayKeys.claim(run, shard);
+  const key = `${replayKeys.shardPrefix(run, shard)}${SHARD_FILES.claim}`;
   if (await storage.putJsonIf(bucket, key, { run, shard, claimedAtMs: Date.now() })) return;
   throw new PermanentError('ShardAlreadyClaimed', 'The shard was started before; its requests are not sent twice', {
     got: `shard ${shard} of ${run}`,

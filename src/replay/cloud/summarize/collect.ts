@@ -8,9 +8,10 @@ import { ReplyQualityTally } from '../../compare/quality.ts';
 import type { MeasuredRun } from '../../finished.ts';
 import { ReportCollector } from '../../measure/report-collector.ts';
 import { RunStats } from '../../measure/run-stats.ts';
+import { unreadOf } from '../../results/result-set.ts';
 import type { ShardResult } from '../shard/shard-results.ts';
 import { stopMark } from '../work-bucket/stop-order.ts';
-import { listClaims, listShardFiles, SHARD_FILES, type StoredPlan } from '../work-bucket/stored-plan.ts';
+import { listShardFiles, SHARD_FILES, type StoredPlan } from '../work-bucket/stored-plan.ts';
 
 interface MissingShard {
   shard: number;
@@ -83,7 +84,8 @@ export class Collected implements MeasuredRun {
 
   /** @param requests of the plan */
   addResult(result: ShardResult, requests: number): void {
-    const { shard, sent, unsent, unread, lateMs, stopped, replies, inputsLeftOut: reason } = result;
+    const { shard, sent, unsent, lateMs, stopped, replies, inputsLeftOut: reason } = result;
+    const unread = unreadOf(result.skipped);
     this.parts.push(shard);
     this.stats.merge(result.stats);
     this.report.merge(result.report);
@@ -111,12 +113,11 @@ const CONCURRENT_READS = 8;
 export async function collectShards(storage: Storage, bucket: string, plan: StoredPlan): Promise<Collected> {
   const { run, shards } = plan;
   const files = await listShardFiles(storage, bucket, run);
-  const claims = await listClaims(storage, bucket, run);
   const collected = new Collected(plan, await stopMark(storage, bucket, run));
+  const has = (shard: number, name: string): boolean => files.get(shard)?.has(name) === true;
   const resultOf = async (shard: number): Promise<ShardResult | NamedError | undefined> => {
-    const has = (name: string): boolean => files.get(shard)?.has(name) === true;
     const prefix = replayKeys.shardPrefix(run, shard);
-    const name = [SHARD_FILES.result, SHARD_FILES.failure].find(has);
+    const name = [SHARD_FILES.result, SHARD_FILES.failure].find((one) => has(shard, one));
     // A damaged result must not hide the results of the other shards.
     return name && storage.getJson<ShardResult | NamedError>(bucket, `${prefix}${name}`).catch(toNamedError);
   };
@@ -126,7 +127,7 @@ export async function collectShards(storage: Storage, bucket: string, plan: Stor
     for (const [j, { shard, requests }] of some.entries()) {
       const result = results[j];
       if (result && 'stats' in result) collected.addResult(result, requests);
-      else collected.addMissing({ shard, requests }, claims.has(shard), result);
+      else collected.addMissing({ shard, requests }, has(shard, SHARD_FILES.claim), result);
     }
   }
   return collected;

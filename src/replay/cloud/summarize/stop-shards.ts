@@ -5,7 +5,7 @@ import { type EndedExecution, REPLAYER_TIMEOUT_SECONDS } from '../../../core/con
 import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { PermanentError } from '../../../core/errors/errors.ts';
 import { putStopMark, stopMark } from '../work-bucket/stop-order.ts';
-import { listClaims, listShardFiles, readPlan, SHARD_FILES, type StoredPlan } from '../work-bucket/stored-plan.ts';
+import { listShardFiles, readPlan, SHARD_FILES, type StoredPlan } from '../work-bucket/stored-plan.ts';
 
 export interface StopDependencies extends Work {
   remainingMs(): number;
@@ -78,7 +78,7 @@ async function shardsEnd(run: string, deps: StopDependencies): Promise<void> {
       throw new PermanentError('ShardsUnderWay', 'Some shards are still running', {
         got: `${running} of ${started} started shards`,
         expected: `each ends within ${REPLAYER_TIMEOUT_SECONDS} s of its claim`,
-        where: replayKeys.claimPrefix(run),
+        where: replayKeys.shardsPrefix(run),
       });
     }
     await pause(POLL_MS);
@@ -90,14 +90,14 @@ async function shardsOf(
   run: string,
   { storage, workBucket: bucket, now = Date.now }: StopDependencies,
 ): Promise<{ started: number; over: number; running: number }> {
-  const over = new Set<number>();
-  for (const [shard, files] of await listShardFiles(storage, bucket, run)) {
-    if (files.has(SHARD_FILES.result) || files.has(SHARD_FILES.failure)) over.add(shard);
+  const counts = { started: 0, over: 0, running: 0 };
+  for (const files of (await listShardFiles(storage, bucket, run)).values()) {
+    const claim = files.get(SHARD_FILES.claim);
+    const hasEnded = files.has(SHARD_FILES.result) || files.has(SHARD_FILES.failure);
+    const isOver = hasEnded || (claim !== undefined && now() >= claim.lastModifiedMs + CLAIM_LIMIT_MS);
+    if (claim) counts.started++;
+    if (isOver) counts.over++;
+    else if (claim) counts.running++;
   }
-  const claims = await listClaims(storage, bucket, run);
-  for (const [shard, { lastModifiedMs }] of claims) {
-    if (now() >= lastModifiedMs + CLAIM_LIMIT_MS) over.add(shard);
-  }
-  const running = [...claims.keys()].filter((shard) => !over.has(shard)).length;
-  return { started: claims.size, over: over.size, running };
+  return counts;
 }

@@ -109,21 +109,17 @@ export const notPlanned = ({ run, shard }: ReplayShardRequest, where: string): P
 /** Lines that planning skipped, with their places. */
 export const plannedSkippedKey = (run: string): string => `${replayKeys.schedulePrefix(run)}skipped.jsonl`;
 
-/** The warm-up: requests that shard 0 sends before the clock starts. */
-export const warmupKey = (run: string): string => `${replayKeys.schedulePrefix(run)}warmup.jsonl`;
-
 /** Files of a shard other than the files of its requests. */
 export const SHARD_FILES = {
+  /** Written once, before the first request. */
+  claim: 'claim.json',
   /** Written last. A shard without it is lost. */
   result: 'result.json',
   /** The error of a shard that ended without a result. */
   failure: 'failure.json',
 } as const;
 
-// --------------------------------------------------------------------------------------------------- what shards wrote
-// Lists what the shards of a replay have written to the work bucket.
-
-/** The objects of each shard by their names. */
+/** Lists what the shards have written: the objects of each shard by their names. */
 export async function listShardFiles(
   storage: Storage,
   bucket: string,
@@ -137,14 +133,4 @@ export async function listShardFiles(
     shards.set(Number(shard), files.set(name, object));
   }
   return shards;
-}
-
-/** The claims of the shards that have started. */
-export async function listClaims(storage: Storage, bucket: string, run: string): Promise<Map<number, ObjectFacts>> {
-  const prefix = replayKeys.claimPrefix(run);
-  const claims = new Map<number, ObjectFacts>();
-  for await (const object of storage.list(bucket, prefix)) {
-    claims.set(Number.parseInt(object.key.slice(prefix.length), 10), object);
-  }
-  return claims;
 }

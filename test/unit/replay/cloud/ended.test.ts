@@ -6,7 +6,7 @@ import { replayState } from '../../../../src/replay/cloud/summarize/stop-shards.
 import { summarizeReplay } from '../../../../src/replay/cloud/summarize/summarize-replay.ts';
 import type { StoredPlan } from '../../../../src/replay/cloud/work-bucket/stored-plan.ts';
 import { MemoryStorage } from '../../../doubles/memory-storage.ts';
-import { storedPlan } from '../../../helpers/stored-plan.ts';
+import { claimKey, storedPlan } from '../../../helpers/stored-plan.ts';
 
 const RUN = 'before-the-migration';
 const ARN = `arn:aws:states:eu-west-1:123456789012:execution:sagemaker-data-capture-replay-test:${RUN}`;
@@ -56,7 +56,7 @@ function put(key: string, minutesAgo: number): void {
   memory.put(key, {});
   memory.writtenMs.set(key, NOW - minutesAgo * MINUTE_MS);
 }
-const claimed = (shard: number, minutesAgo = 1) => put(replayKeys.claim(RUN, shard), minutesAgo);
+const claimed = (shard: number, minutesAgo = 1) => put(claimKey(RUN, shard), minutesAgo);
 const left = (shard: number, name: string) => memory.put(`${replayKeys.shardPrefix(RUN, shard)}${name}`, {});
 const hasOrder = () => memory.objects.has(replayKeys.stop(RUN));
 const figures = () => memory.objects.get(replayKeys.figures(RUN))?.toString();

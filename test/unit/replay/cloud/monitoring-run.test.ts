@@ -35,8 +35,8 @@ async function summarized(planned: Partial<StoredPlan>, { sent = 1, stopped = fa
   if (stopped) put(replayKeys.stop(RUN), {});
   put(`${replayKeys.shardPrefix(RUN, 0)}result.json`, {
     ...{ shard: 0, endedAtMs: START + 5, lateMs: 0, sent, unsent: 1 - sent, stopped },
-    ...{ maxConnections: 1, warmFailures: 0, skipped: {}, unread: 0, stats: stats.toJSON() },
-    ...{ warmup: new RunStats().toJSON(), report: new ReportCollector().toJSON() },
+    ...{ maxConnections: 1, warmFailures: 0, skipped: {}, stats: stats.toJSON() },
+    report: new ReportCollector().toJSON(),
   });
   const started: [string, ExchangesInput][] = [];
   const result = await writeSummary(RUN, storedPlan([1], { mlflow, ...planned }), undefined, {

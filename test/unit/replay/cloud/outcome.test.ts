@@ -10,7 +10,7 @@ import { ReportCollector } from '../../../../src/replay/measure/report-collector
 import { RunStats, type RunStatsJson } from '../../../../src/replay/measure/run-stats.ts';
 import { DEFAULT_OPTIONS } from '../../../../src/replay/options.ts';
 import { MemoryStorage } from '../../../doubles/memory-storage.ts';
-import { storedPlan } from '../../../helpers/stored-plan.ts';
+import { claimKey, storedPlan } from '../../../helpers/stored-plan.ts';
 
 const RUN = 'run';
 const START = 1_795_000_000_000;
@@ -43,7 +43,6 @@ const result = (shard: number, stats: RunStatsJson, more: Partial<ShardResult> =
   maxConnections: 3,
   warmFailures: 0,
   skipped: {},
-  unread: 0,
   stats,
   report: new ReportCollector().toJSON(),
   ...more,
@@ -64,7 +63,7 @@ test('a shard can be claimed only once', async () => {
   await expect(claim(0)).rejects.toMatchObject({
     name: 'ShardAlreadyClaimed',
     message: expect.stringMatching(
-      /not sent twice; got: shard 0 of run; where: s3:\/\/w\/replays\/run\/claims\/0000\.json/,
+      /not sent twice; got: shard 0 of run; where: s3:\/\/w\/replays\/run\/shards\/0000\/claim\.json/,
     ),
   });
 });
@@ -91,11 +90,11 @@ describe('missing requests', () => {
 
   test('finds lost shards with their failure, incomplete shards and late shards', async () => {
     store(result(0, statsOf([5, 6]), { unsent: 7, skipped: { NoRequest: 1 }, lateMs: 4000 }));
-    memory.put(replayKeys.claim(RUN, 1), {});
+    memory.put(claimKey(RUN, 1), {});
     memory.put(`${replayKeys.shardPrefix(RUN, 1)}failure.json`, { name: 'TargetUnreachable', message: 'no route' });
     // A shard that crashes while it writes leaves lines without figures.
     memory.put(`${replayKeys.shardPrefix(RUN, 2)}profile_export.jsonl`, '{}\n');
-    store(result(3, statsOf([7]), { skipped: { CaptureChanged: 2 }, unread: 2 }));
+    store(result(3, statsOf([7]), { skipped: { CaptureChanged: 2 } }));
     const planned = plan([10, 20, 30, 3]);
     const collected = await collect(planned);
     expect(collected.lost).toEqual([
@@ -128,7 +127,7 @@ describe('missing requests', () => {
     const keyOf = (shard: number) => `${replayKeys.shardPrefix(RUN, shard)}result.json`;
     store(result(0, statsOf([5, 6])));
     memory.put(keyOf(1), '{"shard":1,');
-    memory.put(replayKeys.claim(RUN, 1), {});
+    memory.put(claimKey(RUN, 1), {});
     const collected = await collect(plan([2, 1]));
     expect(collected).toMatchObject({ sent: 2, stats: { succeeded: 2 } });
     const failure = { name: 'SyntaxError', message: expect.any(String) };
@@ -139,7 +138,7 @@ describe('missing requests', () => {
     memory.put(replayKeys.stop(RUN), 'manually');
     memory.writtenMs.set(replayKeys.stop(RUN), START + 1000);
     store(result(0, statsOf([5, 6]), { unsent: 8, stopped: true }));
-    memory.put(replayKeys.claim(RUN, 1), {});
+    memory.put(claimKey(RUN, 1), {});
     store(result(3, statsOf([7]), { unsent: 2 }));
     const planned = plan([10, 20, 30, 3]);
     const collected = await collect(planned);
