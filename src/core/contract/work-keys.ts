@@ -169,7 +169,7 @@ export const replayKeys = {
   plan: (run: string) => `replays/${run}/plan.json`,
   manifest: (run: string) => `replays/${run}/manifest.jsonl`,
   /** The requests of one shard: the location of each in S3, and its scheduled time. */
-  schedule: (run: string, shard: number) => `${replayKeys.schedulePrefix(run)}${padded(shard, 4)}.jsonl`,
+  schedule: (run: string, shard: number) => `${replayKeys.schedulePrefix(run)}${padded(shard, 4)}.json`,
   schedulePrefix: (run: string) => `replays/${run}/schedule/`,
   /** The stop order. While it exists, no shard sends. Its content is for people. */
   stop: (run: string) => `replays/${run}/stop.json`,

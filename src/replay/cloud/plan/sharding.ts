@@ -10,8 +10,8 @@ import { PermanentError } from '../../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../../core/process/concurrency.ts';
 import { mostAtOnce, type ScheduledEntry } from '../../schedule/timing.ts';
 import type { ShardBounds } from '../limits.ts';
-import { type CaptureObject, scheduleText } from '../work-bucket/schedule-file.ts';
-import { LINES, type ShardPlan } from '../work-bucket/stored-plan.ts';
+import { type CaptureObject, scheduleOf } from '../work-bucket/schedule-file.ts';
+import type { ShardPlan } from '../work-bucket/stored-plan.ts';
 import type { ConversationFinder } from './conversations.ts';
 
 /** Requests per window. They are in memory until they are written: 150 bytes each, and 100 as text. */
@@ -78,7 +78,7 @@ export async function writeShards(
     await forEachConcurrently(WRITES, shards, ({ plan, requests }) => {
       const warming = plan.shard === 0 ? window.slice(0, warmup).map((one) => ({ ...one, dueMs: Number.NaN })) : [];
       const own = [...warming, ...requests].map((one) => ({ ...one, turn: conversations.turnOf(one.entry, one.pass) }));
-      return storage.putText(workBucket, replayKeys.schedule(run, plan.shard), scheduleText(files, own), LINES);
+      return storage.putJson(workBucket, replayKeys.schedule(run, plan.shard), scheduleOf(files, own));
     });
     plans.push(...shards.map(({ plan }) => plan));
   }

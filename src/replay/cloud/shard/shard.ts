@@ -16,7 +16,7 @@ import { MAX_CONNECTIONS, WRITE_RESERVE_MS } from '../limits.ts';
 import { cloudTarget } from '../target.ts';
 import { objectReader, readSchedule, type ShardSchedule } from '../work-bucket/schedule-file.ts';
 import { type StopWatch, stopWatch } from '../work-bucket/stop-order.ts';
-import { notPlanned, readShardPlan, SHARD_FILES, type ShardPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
+import { readShardPlan, SHARD_FILES, type ShardPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
 import { ShardResults } from './shard-results.ts';
 
 interface ShardDependencies extends FunctionContext<ReplayEnvironment> {
@@ -56,10 +56,7 @@ async function claimAndRun(request: ReplayShardRequest, deps: ShardDependencies)
   const { run, shard } = request;
   const bucket = environment.WORK_BUCKET;
   const { plan, own } = await readShardPlan(storage, bucket, request);
-  const scheduleKey = replayKeys.schedule(run, shard);
-  const stored = await storage.getText(bucket, scheduleKey);
-  if (!stored) throw notPlanned(request, `s3://${bucket}/${scheduleKey}`);
-  const schedule = readSchedule(stored.text, `s3://${bucket}/${scheduleKey}`);
+  const schedule = await readSchedule(storage, bucket, replayKeys.schedule(run, shard));
   const stop = stopWatch(storage, bucket, run);
   // A shard that is called after the stop order leaves neither a claim nor a result.
   if (await stop.check()) return { shard, sent: 0, failed: 0, unsent: own.requests, skipped: 0, lateMs: 0 };

@@ -1,12 +1,8 @@
-/**
- * The schedule of one shard, as lines that point to captures. A line introduces each capture file before its first
- * request. Requests refer to the files by number.
- */
+/** The schedule of one shard: where its requests are captured, and when each is due. */
 
 import { buffer } from 'node:stream/consumers';
 import { type ScannedLine, scanLines } from '../../../captures/lines/scan-lines.ts';
 import type { ObjectFacts, Storage } from '../../../core/aws/storage.ts';
-import { PermanentError } from '../../../core/errors/errors.ts';
 import { inOrder } from '../../../core/process/concurrency.ts';
 import type { ScheduledEntry } from '../../schedule/timing.ts';
 import { RangeReader } from '../../source/range-reader.ts';
@@ -19,53 +15,27 @@ export interface CaptureObject extends SourceFile {
   versionId?: string;
 }
 
-interface FileLine {
-  file: Omit<CaptureObject, 'path'>;
-}
-
-/** Returns the lines of one shard. */
-export function scheduleText(files: readonly CaptureObject[], entries: readonly ScheduledEntry[]): string {
-  const known = new Map<number, number>();
-  const lines: (FileLine | ScheduledEntry)[] = [];
-  for (const one of entries) {
-    const file = known.get(one.entry.file) ?? known.size;
-    if (file === known.size) {
-      const { path: _, ...named } = files[one.entry.file] as CaptureObject;
-      lines.push({ file: named });
-      known.set(one.entry.file, file);
-    }
-    lines.push({ ...one, entry: { ...one.entry, file } });
-  }
-  return lines.map((line) => `${JSON.stringify(line)}\n`).join('');
-}
-
+/** The schedule of one shard: a warm-up, if any, and requests that are sorted by due time. */
 export interface ShardSchedule {
+  /** The capture files of the requests, to which they refer by number. */
   files: CaptureObject[];
-  /** Sorted by due time. */
   entries: ScheduledEntry[];
 }
 
-/** Parses a schedule. @throws PermanentError `InvalidSchedule` */
-export function readSchedule(text: string, where: string): ShardSchedule {
-  const files: CaptureObject[] = [];
-  const entries: ScheduledEntry[] = [];
-  for (const [i, line] of text.split('\n').entries()) {
-    if (line === '') continue;
-    const parsed = JSON.parse(line) as FileLine | ScheduledEntry;
-    if ('file' in parsed) {
-      files.push({ ...parsed.file, path: '' });
-      continue;
-    }
-    if (parsed.entry.file >= files.length) {
-      throw new PermanentError('InvalidSchedule', 'A line refers to a file that no earlier line names', {
-        got: line,
-        where: `${where}, line ${i + 1}`,
-      });
-    }
-    // JSON has no NaN, which is the due time without a schedule.
-    entries.push({ ...parsed, dueMs: parsed.dueMs ?? Number.NaN });
-  }
-  return { files, entries };
+/** Returns the schedule as it is stored. */
+export function scheduleOf(files: readonly CaptureObject[], entries: readonly ScheduledEntry[]): ShardSchedule {
+  const used = [...new Set(entries.map(({ entry }) => entry.file))];
+  const numbers = new Map(used.map((file, number) => [file, number]));
+  return {
+    files: used.map((file) => files[file] as CaptureObject),
+    entries: entries.map((one) => ({ ...one, entry: { ...one.entry, file: numbers.get(one.entry.file) ?? 0 } })),
+  };
+}
+
+export async function readSchedule(storage: Storage, bucket: string, key: string): Promise<ShardSchedule> {
+  const { files, entries } = (await storage.getJson(bucket, key)) as ShardSchedule;
+  // JSON has no NaN, which is the due time without a schedule.
+  return { files, entries: entries.map((one) => ({ ...one, dueMs: one.dueMs ?? Number.NaN })) };
 }
 
 // --------------------------------------------------------------------------------------------------- lines of captures

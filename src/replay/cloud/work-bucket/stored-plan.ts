@@ -96,15 +96,11 @@ export async function readShardPlan(
   const plan = await readPlan(storage, bucket, run);
   const own = plan?.shards[shard];
   if (plan && own) return { plan, own };
-  throw notPlanned({ run, shard }, `s3://${bucket}/${replayKeys.plan(run)}`);
-}
-
-/** Returns the error for a shard without a plan at `where`. */
-export const notPlanned = ({ run, shard }: ReplayShardRequest, where: string): PermanentError =>
-  new PermanentError('ReplayNotPlanned', 'The replay has no plan for this shard', {
+  throw new PermanentError('ReplayNotPlanned', 'The replay has no plan for this shard', {
     got: `shard ${shard} of ${run}`,
-    where,
+    where: `s3://${bucket}/${replayKeys.plan(run)}`,
   });
+}
 
 /** Lines that planning skipped, with their places. */
 export const plannedSkippedKey = (run: string): string => `${replayKeys.schedulePrefix(run)}skipped.jsonl`;
