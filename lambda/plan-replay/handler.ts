@@ -3,25 +3,25 @@ import type { Context } from 'aws-lambda';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import type { ReplayPlanRequest, ReplayPlanResult } from '../../src/core/contract/replay.ts';
 import { countingThrottles, logged } from '../../src/core/process/logging.ts';
-import { readEnvironment, readReplayEnvironment } from '../../src/core/settings/environment.ts';
+import { readReplayEnvironment } from '../../src/core/settings/environment.ts';
 import { watchJudgeModels } from '../../src/judge/model-watch.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { connectRedaction } from '../../src/redact/redaction.ts';
 import { planReplay } from '../../src/replay/cloud/plan/plan-replay.ts';
 
 const environment = readReplayEnvironment();
-const settings = readEnvironment();
 const storage = new Storage(createS3Client());
-const mlflow = connectMlflow(settings, storage.s3);
+const mlflow = connectMlflow(environment, storage.s3);
 const redacted = connectRedaction(environment);
-const checkJudgeModel = watchJudgeModels([settings.BEDROCK_MODEL_ID]);
+const checkJudgeModel = watchJudgeModels([environment.BEDROCK_MODEL_ID]);
 
 export const handler = logged<ReplayPlanRequest, ReplayPlanResult>(
-  countingThrottles(settings.STACK_PREFIX, (request, context: Context) =>
+  countingThrottles(environment.STACK_PREFIX, (request, context: Context) =>
     planReplay(request, {
       storage,
       environment,
-      evaluation: { settings, mlflow, checkJudgeModel },
+      mlflow,
+      checkJudgeModel,
       redacted,
       remainingMs: () => context.getRemainingTimeInMillis(),
     }),

@@ -12,12 +12,7 @@ import {
   type SummarizeReplayResult,
 } from '../../src/core/contract/replay.ts';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
-import {
-  type LambdaEnvironment,
-  type ReplayEnvironment,
-  readEnvironment,
-  readReplayEnvironment,
-} from '../../src/core/settings/environment.ts';
+import { type ReplayEnvironment, readReplayEnvironment } from '../../src/core/settings/environment.ts';
 import type { ModelCheck } from '../../src/judge/model-check.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import { START_LEAD_MS } from '../../src/replay/cloud/limits.ts';
@@ -28,6 +23,7 @@ import type { StoredPlan } from '../../src/replay/cloud/work-bucket/stored-plan.
 import { FILES } from '../../src/replay/results/result-set.ts';
 import { emulated } from './emulated.ts';
 import type { ReplayRecord } from './replay.ts';
+import { TEST_VARIABLES } from './test-environment.ts';
 
 export const CAPTURES = 'captures';
 export const WORK = 'work';
@@ -35,24 +31,25 @@ export const PREFIX = 'my-endpoint/';
 /** More time than any function needs. */
 const PLENTY_MS = 900_000;
 
+export const VARIABLES = {
+  ...TEST_VARIABLES,
+  WORK_BUCKET: WORK,
+  SAGEMAKER_ENDPOINT_NAME: 'my-endpoint',
+  DATA_CAPTURE_S3_BUCKET: CAPTURES,
+  DATA_CAPTURE_S3_PREFIX: PREFIX,
+  MLFLOW_EXPERIMENT_NAME: 'my-endpoint',
+  BEDROCK_MODEL_ID: 'openai:/test',
+  EVALUATION_BUDGET_USD: '0',
+  REPLAY_ENDPOINT_NAMES: 'my-endpoint-v2, other',
+  AWS_REGION: 'us-east-1',
+};
+
 export class CloudReplays {
   readonly aws: MiniStack;
   readonly s3: S3Client;
   readonly storage: Storage;
-  readonly environment: ReplayEnvironment;
-  /** Settings of the judge and of MLflow. Tests that have them replace these. */
-  settings: LambdaEnvironment = readEnvironment({
-    STACK_PREFIX: 'test',
-    WORK_BUCKET: WORK,
-    BUDGET_TABLE: 'limits',
-    SAGEMAKER_ENDPOINT_NAME: 'my-endpoint',
-    DATA_CAPTURE_S3_BUCKET: CAPTURES,
-    DATA_CAPTURE_S3_PREFIX: PREFIX,
-    MLFLOW_TRACKING_URI: 'http://127.0.0.1:9',
-    MLFLOW_EXPERIMENT_NAME: 'my-endpoint',
-    BEDROCK_MODEL_ID: 'openai:/test',
-    EVALUATION_BUDGET_USD: '0',
-  });
+  /** Tests with a judge or MLflow replace theirs. */
+  settings = readReplayEnvironment(VARIABLES);
   mlflow: () => Promise<MlflowClient> = () => Promise.reject(new Error('This test has no MLflow'));
   checkJudgeModel: () => Promise<ModelCheck | undefined> = async () => undefined;
   /** The runs of the monitoring that summaries have started, by name. */
@@ -63,14 +60,6 @@ export class CloudReplays {
     this.aws = aws;
     this.s3 = new S3Client(emulated(aws.url));
     this.storage = new Storage(this.s3);
-    this.environment = readReplayEnvironment({
-      STACK_PREFIX: 'test',
-      WORK_BUCKET: WORK,
-      DATA_CAPTURE_S3_BUCKET: CAPTURES,
-      DATA_CAPTURE_S3_PREFIX: PREFIX,
-      REPLAY_ENDPOINT_NAMES: 'my-endpoint-v2, other',
-      AWS_REGION: aws.region,
-    });
   }
 
   static async start(): Promise<CloudReplays> {
@@ -109,21 +98,25 @@ export class CloudReplays {
     const { url } = (input as { target?: { url?: string } }).target ?? {};
     const REPLAY_URLS = url === undefined || !URL.canParse(url) ? [] : [new URL(url).origin];
     const doors = { REPLAY_URLS, AWS_ENDPOINT_URL: this.aws.url };
-    return new CloudRun(this, input, { ...this.environment, ...doors, ...environment }, name);
+    return new CloudRun(this, input, { ...doors, ...environment }, name);
   }
 }
 
 export class CloudRun {
   readonly #cloud: CloudReplays;
   readonly #input: object;
-  readonly #environment: ReplayEnvironment;
+  readonly #own: Partial<ReplayEnvironment>;
   readonly name: string;
 
-  constructor(cloud: CloudReplays, input: object, environment: ReplayEnvironment, name: string) {
+  constructor(cloud: CloudReplays, input: object, own: Partial<ReplayEnvironment>, name: string) {
     this.#cloud = cloud;
     this.#input = input;
-    this.#environment = environment;
+    this.#own = own;
     this.name = name;
+  }
+
+  get #environment(): ReplayEnvironment {
+    return { ...this.#cloud.settings, ...this.#own };
   }
 
   get #execution() {
@@ -132,13 +125,14 @@ export class CloudRun {
 
   /** @param startsInMs time until the clock starts; negative: it has already started */
   plan(startsInMs: number, remainingMs: number | (() => number) = PLENTY_MS): Promise<ReplayPlanResult> {
-    const { storage } = this.#cloud;
+    const { storage, mlflow, checkJudgeModel } = this.#cloud;
     return planReplay(
       { input: this.#input, run: this.#execution },
       {
         storage,
         environment: this.#environment,
-        evaluation: this.#cloud,
+        mlflow,
+        checkJudgeModel,
         redacted: async () => this.#environment,
         remainingMs: typeof remainingMs === 'number' ? () => remainingMs : remainingMs,
         now: () => Date.now() - START_LEAD_MS + startsInMs,

@@ -4,7 +4,7 @@ import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { mlflowEnvironment } from '../../local/python/python-presets.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
 import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
-import { readEnvironment } from '../../src/core/settings/environment.ts';
+import { readReplayEnvironment } from '../../src/core/settings/environment.ts';
 import { createJudge } from '../../src/judge/connect.ts';
 import { PAIRWISE_SCORER, pairwiseJudge } from '../../src/judge/pairwise.ts';
 import { priceCall, priceOptions } from '../../src/judge/pricing/prices.ts';
@@ -26,7 +26,7 @@ import { answersIn, createItemTable } from './answers-in.ts';
 import { emulated } from './emulated.ts';
 import { MlflowApi } from './mlflow-api.ts';
 import { type MlflowReader, startMlflowReader } from './mlflow-reader.ts';
-import { CAPTURES, CloudReplays, type CloudRun, PREFIX, WORK } from './replay-cloud.ts';
+import { CloudReplays, type CloudRun, VARIABLES, WORK } from './replay-cloud.ts';
 import { readSpending } from './spending.ts';
 
 const TABLE = 'budget';
@@ -62,15 +62,9 @@ export class EvaluatedReplays extends MlflowApi {
     this.#dynamo = new DynamoDBClient(emulated(aws.url));
     const retry = { attempts: 3, baseMs: 5, capMs: 20 };
     this.client = createMlflowClient({ trackingUri: this.mlflowProxy.url, retry, s3: parts.cloud.s3 });
-    const settings = readEnvironment({
-      STACK_PREFIX: 'test',
-      WORK_BUCKET: WORK,
-      BUDGET_TABLE: 'limits',
-      SAGEMAKER_ENDPOINT_NAME: 'my-endpoint',
-      DATA_CAPTURE_S3_BUCKET: CAPTURES,
-      DATA_CAPTURE_S3_PREFIX: PREFIX,
+    const settings = readReplayEnvironment({
+      ...VARIABLES,
       MLFLOW_TRACKING_URI: this.mlflowProxy.url,
-      MLFLOW_EXPERIMENT_NAME: 'my-endpoint',
       BEDROCK_MODEL_ID: JUDGE,
       JUDGE_PRICES,
       EVALUATION_BUDGET_USD: '20',

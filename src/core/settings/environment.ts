@@ -1,7 +1,7 @@
 /** The environment variables of the functions: set by `lib/`, read and checked once per cold start. */
 import * as z from 'zod';
 import { PermanentError } from '../errors/errors.ts';
-import { type Redaction, redactSettings } from './redact-setting.ts';
+import type { Redaction } from './redact-setting.ts';
 import { functionSettings, replaySettings } from './schema.ts';
 import { readVariables } from './variables.ts';
 
@@ -26,7 +26,7 @@ const environmentSchema = z.object({
   BATCH_ROLE_ARN: z.string().optional(),
   /** The topic of the alarms, if there are objectives. */
   ALARM_TOPIC_ARN: z.string().optional(),
-  /** The state machine that the starter starts. */
+  /** The state machine of the monitoring, for the functions that start it. */
   STATE_MACHINE_ARN: z.string().optional(),
   /** The state machine of labels, for the summarizer. */
   TRUTH_STATE_MACHINE_ARN: z.string().optional(),
@@ -45,14 +45,9 @@ export interface LambdaEnvironment extends z.infer<typeof environmentSchema> {
   redaction?: Redaction;
 }
 
-const replayEnvironmentSchema = z.object({
-  ...names,
+/** Of the functions that plan and send a replay. */
+const replayEnvironmentSchema = environmentSchema.extend({
   ...replaySettings,
-  ...redactSettings,
-  CSV_HEADER: functionSettings.CSV_HEADER,
-  FEATURE_NAMES: functionSettings.FEATURE_NAMES,
-  /** The state machine of the monitoring, for the function that starts a run over the exchanges of a replay. */
-  STATE_MACHINE_ARN: z.string().optional(),
   /** Set by Lambda itself. */
   AWS_REGION: text,
   /** The address of an emulator, or of a private endpoint. */

@@ -338,7 +338,7 @@ test('after a rotation, a shard masks with the key that the replay was planned w
   const run = cloud.run({ source: source('rotated'), target }, { redaction: keys.planned });
   await run.plan(SOON_MS);
   const doors = { REPLAY_URLS: [new URL(endpoint.url).origin], AWS_ENDPOINT_URL: cloud.aws.url };
-  const environment = { ...cloud.environment, ...doors };
+  const environment = { ...cloud.settings, ...doors };
   await replayShard(
     { run: run.name, shard: 0 },
     {
@@ -374,8 +374,8 @@ describe('a stop order', () => {
     }
     const dependencies = {
       storage: new Stopped(cloud.s3),
-      environment: cloud.environment,
-      redacted: async () => cloud.environment,
+      environment: cloud.settings,
+      redacted: async () => cloud.settings,
       remainingMs: () => 900_000,
     };
     expect(await replayShard({ run: run.name, shard: 0 }, dependencies)).toMatchObject({ sent: 0, unsent: 2 });

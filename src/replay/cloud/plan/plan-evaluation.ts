@@ -18,9 +18,9 @@ import type { PlannedJudge, PlannedMlflow } from '../work-bucket/stored-plan.ts'
 import type { ReplayJob } from './input.ts';
 
 export interface EvaluationPorts {
-  settings: Pick<
+  environment: Pick<
     LambdaEnvironment,
-    'BEDROCK_MODEL_ID' | 'JUDGE_CASCADE' | 'EVALUATION_BUDGET_USD' | 'JUDGE_PRICES' | 'MLFLOW_EXPERIMENT_NAME'
+    'BEDROCK_MODEL_ID' | 'EVALUATION_BUDGET_USD' | 'JUDGE_PRICES' | 'MLFLOW_EXPERIMENT_NAME'
   >;
   /** Called only for a replay with MLflow. */
   mlflow(): Promise<MlflowClient>;
@@ -31,11 +31,11 @@ export interface EvaluationPorts {
 /** Checks the judge's model and price. @throws PermanentError `JudgePriceUnknown`, `JudgeModelGone` */
 export async function planJudge(
   { judge }: ReplayJob,
-  { settings, checkJudgeModel }: EvaluationPorts,
+  { environment, checkJudgeModel }: EvaluationPorts,
 ): Promise<PlannedJudge | null> {
   if (!judge) return null;
-  const { BEDROCK_MODEL_ID: model, EVALUATION_BUDGET_USD: dailyUsd } = settings;
-  requireKnownPrice(model, Math.max(dailyUsd, judge.budgetUsd), priceOptions(settings));
+  const { BEDROCK_MODEL_ID: model, EVALUATION_BUDGET_USD: dailyUsd } = environment;
+  requireKnownPrice(model, Math.max(dailyUsd, judge.budgetUsd), priceOptions(environment));
   const check = await checkJudgeModel();
   assertModelLives(check);
   return { model: judgeName(model), ...judge, ...(check === undefined ? {} : { warning: check.message }) };
@@ -47,14 +47,14 @@ const MAX_NAME_CHARS = 80;
 /** Finds the experiments. @throws PermanentError `RunNameTaken`, and the errors of MLflow's client */
 export async function findMlflowPlace(
   { mlflow: wanted }: ReplayJob,
-  { settings, mlflow }: EvaluationPorts,
+  { environment, mlflow }: EvaluationPorts,
   { storage, workBucket, run }: { storage: Storage; workBucket: string; run: string },
 ) {
   if (!wanted) return undefined;
   // Cuts the end of a longer name, and adds a digest that keeps different names different.
   const monitoringRun = fitted(`replay-${run}`, MAX_NAME_CHARS, '-');
   await assertNameFree(storage, workBucket, monitoringRun);
-  const { MLFLOW_EXPERIMENT_NAME: captures } = settings;
+  const { MLFLOW_EXPERIMENT_NAME: captures } = environment;
   const client = await mlflow();
   const { rest } = client;
   // Detects a server that is too old for traces before the first request, rather than after the last.

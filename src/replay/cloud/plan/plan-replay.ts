@@ -41,8 +41,7 @@ import { parseReplayInput, type ReplayJob } from './input.ts';
 import { type EvaluationPorts, findMlflowPlace, planJudge } from './plan-evaluation.ts';
 import { writeShards } from './sharding.ts';
 
-interface PlanDependencies extends FunctionContext<ReplayEnvironment> {
-  evaluation: EvaluationPorts;
+interface PlanDependencies extends FunctionContext<ReplayEnvironment>, Omit<EvaluationPorts, 'environment'> {
   /** Returns the settings, and the redaction that the replay applies. */
   redacted: ReturnType<typeof connectRedaction<ReplayEnvironment>>;
   /** Epoch ms; for tests. */
@@ -62,25 +61,23 @@ const DRY_RUN_RESERVE_MS = 20_000;
  * `SecretNotAllowed`, `NoCaptureFiles`, `OutsideCaptureScope`, `ReplayTooLarge`, `TooManyShards`, `CappedReplayTooLong`,
  * `TooManyRequests`, `RunNameTaken`, `JudgePriceUnknown`, `JudgeModelGone`, `ReplayStopped`, and errors of MLflow's client
  */
-export async function planReplay(
-  { input, run }: ReplayPlanRequest,
-  { storage, environment, evaluation, redacted, remainingMs, now = Date.now }: PlanDependencies,
-): Promise<ReplayPlanResult> {
+export async function planReplay({ input, run }: ReplayPlanRequest, deps: PlanDependencies): Promise<ReplayPlanResult> {
+  const { storage, environment, redacted, remainingMs, now = Date.now } = deps;
   const job = parseReplayInput(input, environment);
   const bounds = shardBounds(job.options, job.shard);
   // Rejects an invalid target before hours of captures are read. Only the shards may read the secret.
   await cloudTarget('url' in job.target ? { url: job.target.url } : job.target, environment);
   // Fails now if a judge, a key or an MLflow server is not available.
-  const judge = job.dryRun ? null : await planJudge(job, evaluation);
+  const judge = job.dryRun ? null : await planJudge(job, deps);
   // A dry run keeps no items that must be joined later, so it needs no key.
   const { redaction } = job.dryRun ? { redaction: redactionOf(environment) } : await redacted();
   const keep = keepMasked({ redaction });
   const bucket = environment.WORK_BUCKET;
   const own = { storage, workBucket: bucket, run: run.name };
-  const place = job.dryRun ? undefined : await findMlflowPlace(job, evaluation, own);
+  const place = job.dryRun ? undefined : await findMlflowPlace(job, deps, own);
   const directory = await mkdtemp(join(tmpdir(), 'replay-skipped-'));
   const skipped = skippedFile(directory);
-  const scope = captureScope({ ...evaluation.settings, ...environment });
+  const scope = captureScope(environment);
   const readingMs = (): number => remainingMs() - SCHEDULE_RESERVE_MS;
   let mlflow: PlannedMlflow | undefined;
   try {

@@ -6,10 +6,10 @@ import { parseReplayInput } from '../../../../src/replay/cloud/plan/input.ts';
 import { targetFacts } from '../../../../src/replay/cloud/target.ts';
 import { DEFAULT_OPTIONS } from '../../../../src/replay/options.ts';
 import { parseHeaders } from '../../../../src/replay/targets/url-target.ts';
+import { TEST_VARIABLES } from '../../../helpers/test-environment.ts';
 
 const VARIABLES = {
-  STACK_PREFIX: 'p',
-  WORK_BUCKET: 'work',
+  ...TEST_VARIABLES,
   DATA_CAPTURE_S3_BUCKET: 'captures',
   DATA_CAPTURE_S3_PREFIX: 'my-endpoint/',
   REPLAY_ENDPOINT_NAMES: 'blue, green ,',

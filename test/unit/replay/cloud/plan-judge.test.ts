@@ -5,7 +5,7 @@ import { withVariables } from '../../../helpers/aws-answers.ts';
 const model = 'vendor.unpriced-model';
 const planned = () =>
   planJudge({ judge: { budgetUsd: 5 } } as never, {
-    settings: { BEDROCK_MODEL_ID: model, EVALUATION_BUDGET_USD: 5, JUDGE_PRICES: {}, MLFLOW_EXPERIMENT_NAME: 'e' },
+    environment: { BEDROCK_MODEL_ID: model, EVALUATION_BUDGET_USD: 5, JUDGE_PRICES: {}, MLFLOW_EXPERIMENT_NAME: 'e' },
     checkJudgeModel: async () => undefined,
     mlflow: () => Promise.reject(new Error('not asked')),
   });
