@@ -83,8 +83,6 @@ export class Connection {
   #openedAt = Number.NaN;
   #current: Exchange | undefined;
   #ended = false;
-  /** Position among the pool's idle connections; -1 if it is not idle. */
-  idleIndex = -1;
   /** When the connection became idle, ms of `performance.now()`. */
   idleSince = Number.NaN;
   closed = false;

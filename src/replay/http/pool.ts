@@ -180,7 +180,7 @@ export class ConnectionPool implements ConnectionOwner {
 
   onIdle(connection: Connection): void {
     this.#opening.delete(connection);
-    connection.idleIndex = this.#idle.push(connection) - 1;
+    this.#idle.push(connection);
     const seconds = connection.keepAliveSeconds;
     if (seconds !== undefined) this.idleLimitMs = Math.max(seconds * 500, seconds * 1000 - IDLE_MARGIN_MS);
     if (this.#probe?.connection === connection) this.#probe.settle();
@@ -189,7 +189,8 @@ export class ConnectionPool implements ConnectionOwner {
   onClosed(connection: Connection): void {
     this.#all.delete(connection);
     this.#opening.delete(connection);
-    this.#forgetIdle(connection);
+    const idle = this.#idle.indexOf(connection);
+    if (idle >= 0) this.#idle.splice(idle, 1);
   }
 
   onConnectFailed(connection: Connection, error: NodeJS.ErrnoException, waiting: Exchange | undefined): boolean {
@@ -208,23 +209,11 @@ export class ConnectionPool implements ConnectionOwner {
   }
 
   #acquireIdle(now: number): Connection | undefined {
-    for (let connection = this.#idle.at(-1); connection; connection = this.#idle.at(-1)) {
-      this.#forgetIdle(connection);
+    for (let connection = this.#idle.pop(); connection; connection = this.#idle.pop()) {
       if (now - connection.idleSince <= this.idleLimitMs) return connection;
       connection.destroy();
     }
     return undefined;
-  }
-
-  /** Removes a connection from the idle list. The last one takes its position, which avoids searching and shifting. */
-  #forgetIdle(connection: Connection): void {
-    const { idleIndex } = connection;
-    if (idleIndex < 0) return;
-    connection.idleIndex = -1;
-    const last = this.#idle.pop();
-    if (last === undefined || last === connection) return;
-    this.#idle[idleIndex] = last;
-    last.idleIndex = idleIndex;
   }
 
   /**
