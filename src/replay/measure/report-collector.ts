@@ -48,19 +48,37 @@ interface BucketJson extends Record<'sent' | 'completed' | 'failed' | 'maxLag' |
   latency: DistributionJson;
 }
 
-/** Seconds after the start, latency in ms, and whether the request failed. */
-type Point = [seconds: number, latencyMs: number, failed: boolean];
+/** Seconds after the start, latency in ms, and the random number by which it was drawn. */
+type Point = [seconds: number, latencyMs: number, drawn: number];
+
+/** Draws a uniform sample of points: those with the smallest random numbers. Samples can be merged. */
+class Sample {
+  #points: Point[] = [];
+  readonly #most: number;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  get kept(): Point[] {
+    return this.#points.toSorted(([, , a], [, , b]) => a - b).slice(0, this.#most);
+  }
+
+  add(...points: readonly Point[]): void {
+    this.#points.push(...points);
+    if (this.#points.length > 2 * this.#most) this.#points = this.kept;
+  }
+}
 
 /** Collects the requests of one process. Collections of several processes can be merged. */
 export class ReportCollector {
   bucketMs = FIRST_BUCKET_MS;
   buckets = new Map<number, TimeBucket>();
-  points: Point[] = [];
-  errorPoints: Point[] = [];
+  readonly points = new Sample(MAX_POINTS);
+  readonly errorPoints = new Sample(MAX_ERROR_POINTS);
   slowest: RequestRow[] = [];
   failed: RequestRow[] = [];
   #failedKinds = new Map<string, number>();
-  #seen = 0;
   readonly #random = new Random(1);
 
   /** @param startAt when the run's clock started, as `performance.now()` */
@@ -76,7 +94,8 @@ export class ReportCollector {
     const done = this.#bucket(exchange.endAt - startAt);
     done.completed++;
     if (error) done.failed++;
-    this.#addPoint([Math.round(at) / 1000, Math.round(latency * 100) / 100, error !== undefined]);
+    const point: Point = [Math.round(at) / 1000, Math.round(latency * 100) / 100, this.#random.next()];
+    (error ? this.errorPoints : this.points).add(point);
     if (error) {
       this.#addFailed(measured, startAt);
       return;
@@ -109,21 +128,6 @@ export class ReportCollector {
     for (const [index, bucket] of pairs) this.#bucketAt(Math.floor(index / 2)).add(bucket.toJSON());
   }
 
-  /** Draws a uniform sample of the requests that succeeded. Keeps all of the first failed requests. */
-  #addPoint(point: Point): void {
-    if (point[2]) {
-      if (this.errorPoints.length < MAX_ERROR_POINTS) this.errorPoints.push(point);
-      return;
-    }
-    this.#seen++;
-    if (this.points.length < MAX_POINTS) {
-      this.points.push(point);
-      return;
-    }
-    const place = this.#random.below(this.#seen);
-    if (place < MAX_POINTS) this.points[place] = point;
-  }
-
   #addSlow(measured: Measured, startAt: number, effectiveMs: number): void {
     const least = this.slowest.at(-1);
     if (this.slowest.length >= SLOWEST && least && effectiveMs <= least.effectiveMs) return;
@@ -151,32 +155,17 @@ export class ReportCollector {
     for (const [index, bucket] of Object.entries(json.buckets))
       this.#bucketAt(Math.floor((Number(index) * json.bucketMs) / this.bucketMs)).add(bucket);
     while (Math.max(...this.buckets.keys()) >= MAX_BUCKETS) this.#joinPairs();
-    this.#mergeSample(json.points, json.seen);
-    for (const point of json.errorPoints) this.#addPoint(point);
+    this.points.add(...json.points);
+    this.errorPoints.add(...json.errorPoints);
     for (const row of json.slowest) this.#insertSlow(row);
     this.failed = [...this.failed, ...json.failed].slice(0, MAX_FAILED);
   }
 
-  /**
-   * Merges two uniform samples. Each draw chooses a side in proportion to the requests that its sample still
-   * represents.
-   */
-  #mergeSample(points: readonly Point[], seen: number): void {
-    const own = { points: this.points, seen: this.#seen };
-    const other = { points: [...points], seen };
-    this.points = [];
-    this.#seen += seen;
-    while (this.points.length < MAX_POINTS && own.points.length + other.points.length > 0) {
-      const side = this.#random.below(own.seen + other.seen) < own.seen ? own : other;
-      this.points.push(...side.points.splice(this.#random.below(side.points.length), 1));
-      side.seen -= 1;
-    }
-  }
-
   toJSON() {
-    const { bucketMs, points, errorPoints, slowest, failed } = this;
+    const { bucketMs, slowest, failed } = this;
+    const [points, errorPoints] = [this.points.kept, this.errorPoints.kept];
     const buckets = [...this.buckets].map(([index, bucket]) => [index, bucket.toJSON()] as const);
-    return { bucketMs, buckets: Object.fromEntries(buckets), points, errorPoints, slowest, failed, seen: this.#seen };
+    return { bucketMs, buckets: Object.fromEntries(buckets), points, errorPoints, slowest, failed };
   }
 }
 
