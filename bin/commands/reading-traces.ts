@@ -1,10 +1,9 @@
 /** For commands that read traces: the query, the shadow variants that are left out, and the labels of a window. */
 
-import { countBy } from '../../src/core/values/counts.ts';
+import { many } from '../../src/core/text/figure-text.ts';
 import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { Scorer } from '../../src/judge/types.ts';
 import { shadowLeftOut, type TraceQuery } from '../../src/quality/calibration/assessed-traces.ts';
-import { LEFT_OUT } from '../../src/quality/calibration/mlflow-labels.ts';
 import type { Unanswered } from '../../src/quality/calibration/types.ts';
 import { readWindowLabels, type WindowLabels } from '../../src/quality/calibration/window-labels.ts';
 import type { TimeWindow } from '../../src/quality/counts-store.ts';
@@ -51,13 +50,9 @@ export function labelReader(
   };
 }
 
+/** Counts the labels without a verdict by scorer and reason. */
 const leftOut = (unanswered: readonly Unanswered[]): string[] =>
-  Object.entries(
-    countBy(unanswered, ({ scorer, reason }) => `${scorer} are left out: ${REASONS[reason] ?? reason}`),
-  ).map(([what, count]) => `${count} labels of ${what}`);
-
-const REASONS: Record<string, string> = {
-  unknownValue: 'a value is none of the scorer’s',
-  peopleDisagree: 'people disagree',
-  ...LEFT_OUT,
-};
+  [...Map.groupBy(unanswered, ({ scorer, reason }) => `${scorer} ${reason}`).values()].map((all) => {
+    const { scorer, message } = all[0] as Unanswered;
+    return `${many(all.length, 'label')} of ${scorer} left out: ${message}`;
+  });

@@ -91,7 +91,7 @@ export async function readMlflowLabels(rest: Rest, options: ReadOptions): Promis
 }
 
 /** Reasons for ignoring labels. */
-export const LEFT_OUT = {
+const LEFT_OUT = {
   notPicked: 'these traces were not picked by `label`, and others were',
   windowOpen: 'the window of the pick has no label of one of the verdicts yet, or MLflow does not take its filter',
 } as const;
