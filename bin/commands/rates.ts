@@ -108,8 +108,9 @@ export async function ratesReport(work: Work, flags: RatesFlags, { active, setti
   const query: RatesQuery = { window, by: flags.by, scorers: flags.scorer, active, shadow, labelsOf };
   const groups = groupRates(cells, query);
   const beside = groupRates(all.filter(isBeside), { ...query, by: 'variant' });
-  const readServed = async (of: TimeWindow) => (await read(of)).filter((cell) => isChosen(cell) && !isBeside(cell));
-  const compared = await compare(flags, { nowMs, cells, groups, query, read: readServed });
+  const isServed = (cell: CountedCell): boolean => isChosen(cell) && !isBeside(cell);
+  const earlier = flags.compareFrom === undefined ? undefined : earlierWindow(flags.compareFrom, window, nowMs);
+  const before = earlier && (await read(earlier)).filter(isServed);
   return {
     window,
     by: flags.by,
@@ -118,44 +119,36 @@ export async function ratesReport(work: Work, flags: RatesFlags, { active, setti
     shadow: beside,
     /** The objectives of the deployed stack in the window, for all scorers and variants. */
     objectives: await objectiveRates(work.storage, work.workBucket, settings, counted),
-    /** The windows that were compared, if any. */
-    compared,
+    /** The windows or variants that were compared, if any. */
+    compared:
+      earlier && before
+        ? {
+            before: windowText(earlier),
+            after: windowText(window),
+            differences: differencesOf(before, cells, query),
+          }
+        : betweenVariants(cells, groups, query),
     warnings,
   };
 }
 
-interface Compared {
-  nowMs: number;
-  cells: CountedCell[];
-  groups: GroupRates[];
-  query: RatesQuery;
-  read(of: TimeWindow): Promise<CountedCell[]>;
+/** Returns the window of the same length from an earlier time on. @throws PermanentError `InvalidTime` */
+function earlierWindow(from: string, window: TimeWindow, nowMs: number): TimeWindow {
+  const fromMs = hourBefore(from, nowMs);
+  const end = fromMs + window.toMs - window.fromMs;
+  // A window that begins at an age is up to an hour longer than this age.
+  const toMs = end - window.fromMs === HOUR_MS ? window.fromMs : end;
+  if (toMs <= window.fromMs || window.toMs <= fromMs) return { fromMs, toMs };
+  const got = `${windowText({ fromMs, toMs })}, and ${windowText(window)}`;
+  throw new PermanentError('InvalidTime', 'The windows overlap', { got, expected: 'windows without a common hour' });
 }
 
-async function compare(
-  { compareFrom, by }: RatesFlags,
-  { nowMs, cells, groups, query, read }: Compared,
-): Promise<{ before: string; after: string; differences: RateDifference[] } | undefined> {
-  if (compareFrom !== undefined) {
-    const { window } = query;
-    const fromMs = hourBefore(compareFrom, nowMs);
-    const toMs = fromMs + window.toMs - window.fromMs;
-    // A window that begins at an age is up to an hour longer than this age.
-    const earlier = { fromMs, toMs: toMs - window.fromMs === HOUR_MS ? window.fromMs : toMs };
-    if (earlier.fromMs < window.toMs && window.fromMs < earlier.toMs) {
-      const facts = {
-        got: `${windowText(earlier)}, and ${windowText(window)}`,
-        expected: 'windows without a common hour',
-      };
-      throw new PermanentError('InvalidTime', 'The windows overlap', facts);
-    }
-    const differences = differencesOf(await read(earlier), cells, query);
-    return { before: windowText(earlier), after: windowText(window), differences };
-  }
+/** Compares two variants if there are no others. */
+function betweenVariants(cells: readonly CountedCell[], groups: readonly GroupRates[], query: RatesQuery) {
   const [a, b, ...more] = groups;
-  if (by !== 'variant' || a === undefined || b === undefined || more.length > 0) return undefined;
-  const of = (name: string) => cells.filter(({ variant }) => variant === name);
-  return { before: a.group, after: b.group, differences: differencesOf(of(a.group), of(b.group), query) };
+  if (query.by !== 'variant' || a === undefined || b === undefined || more.length > 0) return undefined;
+  const of = ({ group }: GroupRates) => cells.filter(({ variant }) => variant === group);
+  return { before: a.group, after: b.group, differences: differencesOf(of(a), of(b), query) };
 }
 
 function noCounts(window: TimeWindow, days: Awaited<ReturnType<typeof countedDays>>): PermanentError {
