@@ -47,7 +47,7 @@ export interface JsonOutputs {
   forget: About & ForgetOutput;
   forward: About & ForwardReport;
   'ground-truth': About & GroundTruthOutput;
-  /** With `--line` the result for the line. */
+  /** Of `file:line` the result for the line. */
   inspect: InspectReport | LineReport;
   judge: JudgeReport;
   label: About & { picks: LabelPicks[] };

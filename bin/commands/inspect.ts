@@ -5,7 +5,7 @@
 
 import { REDACT_KINDS } from '../../src/core/settings/redact-setting.ts';
 import { redactionOf } from '../../src/redact/redaction.ts';
-import { argument, command, numbers, option, options } from '../cli/options.ts';
+import { argument, command, option, options } from '../cli/options.ts';
 import { EXIT, jsonOption, print } from '../cli/output.ts';
 import { commandSettings } from '../cli/settings.ts';
 import { parseLocation } from '../offline/capture-files.ts';
@@ -14,24 +14,22 @@ import { inspectPage, linePage } from './inspect-text.ts';
 
 const OPTIONS = options(
   argument('<captures>', 'a capture file, file:line, or a folder'),
-  option('--line <number>', 'show what this line of the file becomes', numbers.count),
   option('--redact', 'show what REDACT would mask: counts, and ten masked lines'),
   jsonOption(),
 );
 
-export default command('inspect', OPTIONS, async ({ json, captures, ...flags }) => {
-  const location = parseLocation(captures);
+export default command('inspect', OPTIONS, async ({ json, captures, redact }) => {
+  const { path, line } = parseLocation(captures);
   const own = commandSettings();
   const redaction = redactionOf({ ...own, REDACT: own.REDACT ?? REDACT_KINDS.join(',') });
-  const settings = flags.redact ? { ...own, redaction } : own;
-  const line = flags.line ?? location.line;
+  const settings = redact ? { ...own, redaction } : own;
   if (line !== undefined) {
-    const report = await inspectLine(location.path, line, settings);
+    const report = await inspectLine(path, line, settings);
     print<LineReport>(report, json, linePage(report));
     if (report.quarantined !== undefined) process.exitCode = EXIT.found;
     return;
   }
-  const report = await inspectAll(location.path, settings);
+  const report = await inspectAll(path, settings);
   print<InspectReport>(report, json, inspectPage(report));
   const isClean = report.captures > 0 && report.quarantined.length === 0 && report.unreadable.length === 0;
   if (!isClean) process.exitCode = EXIT.found;

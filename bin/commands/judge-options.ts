@@ -13,14 +13,15 @@ export const JUDGE_OPTIONS = options(
   option('--guideline <name=sentence>', 'a sentence that the reply must comply with (may be repeated)', addGuideline),
   option('--judge-model <id>', 'the judge to ask (default: BEDROCK_MODEL_ID); stand-in: simple rules; none'),
   option('--limit <count>', 'judge at most this many captures', parsed(numbers.count, DEFAULT_LIMIT)),
-  option('--line <number>', 'only this line of the file', numbers.count),
   option('--budget <dollars>', JUDGE_BUDGET, parsed(numbers.amount, DEFAULT_BUDGET_USD)),
   option('--at-least <scorer:share>', 'fail if a smaller share passes (may be repeated)', addObjective),
   option('--all', 'list verdicts that pass, too'),
   option('--yes', 'do not ask before more than a dollar is spent'),
   jsonOption(),
 );
-export type JudgeFlags = Omit<FlagsOf<typeof JUDGE_OPTIONS>, 'captures' | 'all' | 'json'>;
+export type JudgeFlags = Omit<FlagsOf<typeof JUDGE_OPTIONS>, 'captures' | 'all' | 'json'> & {
+  line?: number | undefined;
+};
 
 function addGuideline(text: string, before: Record<string, string> = {}): Record<string, string> {
   const at = text.indexOf('=');

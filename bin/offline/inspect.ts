@@ -33,7 +33,7 @@ const placeOf = (line: OfflineLine) => (line.kind === 'capture' ? line.raw.place
 export async function inspectLine(path: string, number: number, settings: CommandSettings): Promise<LineReport> {
   const [file, ...others] = await localFiles(path);
   if (file === undefined || others.length > 0) {
-    throw new PermanentError('LineMissing', '--line needs one file', { got: path, expected: 'a file, not a folder' });
+    throw new PermanentError('LineMissing', 'A folder has no lines', { got: path, expected: 'file:line' });
   }
   for await (const line of offlineLines([file], settings, {}, number)) {
     return describeLine(line, settings);

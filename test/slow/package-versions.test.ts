@@ -40,7 +40,7 @@ test('prints the same on all of them', async () => {
     ...Object.keys(COMMANDS).map((name) => [name, '--help']),
     ['replay', 'captures.jsonl', '--dry-run', '--json'],
     ['inspect', 'captures.jsonl', '--json'],
-    ['inspect', 'captures.jsonl', '--line', '1', '--json'],
+    ['inspect', 'captures.jsonl:1', '--json'],
     // They end with an error, which is the same, too.
     ['rates', '--stack', 'none'],
     ['calibrate', '--anchors', '--judge-model', 'vendor.new-model'],
@@ -58,6 +58,6 @@ test('prints the same on all of them', async () => {
     printed.push(outputs);
   }
   const [oldest, ...others] = printed;
-  expect(oldest?.['inspect captures.jsonl --line 1 --json']).toContain('12345678901234567890123');
+  expect(oldest?.['inspect captures.jsonl:1 --json']).toContain('12345678901234567890123');
   for (const other of others) expect(other).toEqual(oldest);
 });

@@ -165,7 +165,7 @@ test('shows a line as its trace', async () => {
     expect(shown).toContain(part);
   }
   await expect(inspectLine(path, 400, settings)).rejects.toThrow('The file has no such line');
-  await expect(inspectLine(EXAMPLES, 1, settings)).rejects.toThrow('--line needs one file');
+  await expect(inspectLine(EXAMPLES, 1, settings)).rejects.toThrow('A folder has no lines');
 });
 
 test('shortens texts, lists and objects in the view of a line, and says by how much', async () => {
