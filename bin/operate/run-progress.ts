@@ -7,7 +7,7 @@ import type { BatchReport, CostEstimate, PlanReceipt, Receipt } from '../../src/
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { inOrder } from '../../src/core/process/concurrency.ts';
 import { sum } from '../../src/core/values/sum.ts';
-import { emptyChunkState, foldReceipt } from '../../src/monitoring/receipts.ts';
+import { chunkState } from '../../src/monitoring/receipts.ts';
 import { type RunSummary, SummaryBuilder } from '../../src/monitoring/summary.ts';
 import type { AwsClients } from './aws-clients.ts';
 
@@ -47,8 +47,7 @@ export function runWatcher(
   let plan: PlanReceipt | undefined;
 
   function add(receipt: Receipt): void {
-    const state = emptyChunkState();
-    foldReceipt(state, receipt);
+    const state = chunkState([receipt]);
     builder.addSpend(state);
     const { chunk, ok } = receipt;
     const { log, evaluate } = state;

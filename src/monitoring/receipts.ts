@@ -89,8 +89,8 @@ export async function* readManifest({ storage, workBucket }: Work, run: string):
 
 /** The receipts of one step of a chunk: of its last success, and of its last failure. */
 interface StepState<R extends Receipt> {
-  done?: R;
-  failed?: R;
+  done: R | undefined;
+  failed: R | undefined;
 }
 
 /** The state of one chunk according to its receipts. */
@@ -98,39 +98,36 @@ export interface ChunkState {
   log: StepState<LogReceipt>;
   evaluate: StepState<EvaluateReceipt>;
   /** Receipts of all attempts. */
-  receipts: Receipt[];
+  receipts: readonly Receipt[];
 }
 
-export const emptyChunkState = (): ChunkState => ({ log: {}, evaluate: {}, receipts: [] });
-
-const evaluationsIn = ({ receipts }: ChunkState): EvaluateReceipt[] =>
+const evaluationsIn = (receipts: readonly Receipt[]): EvaluateReceipt[] =>
   receipts.filter((receipt) => receipt.step === 'evaluate');
 
 /** After a kill, attempts are counted from the start. */
-function isLater(a: Receipt, b: Receipt | undefined): boolean {
-  if (b === undefined) return true;
-  const order = (a.kills ?? 0) - (b.kills ?? 0) || a.attempt - b.attempt;
-  return order > 0 || (order === 0 && a.endedAt >= b.endedAt);
+const inOrderOf = (a: Receipt, b: Receipt): number =>
+  (a.kills ?? 0) - (b.kills ?? 0) ||
+  a.attempt - b.attempt ||
+  (a.endedAt < b.endedAt ? -1 : Number(a.endedAt > b.endedAt));
+
+function stepOf<R extends Receipt>(receipts: readonly R[]): StepState<R> {
+  const sorted = receipts.toSorted(inOrderOf);
+  return { done: sorted.findLast(({ ok }) => ok), failed: sorted.findLast(({ ok }) => !ok) };
 }
 
-function foldStep<R extends Receipt>(state: StepState<R>, receipt: R): void {
-  const outcome = receipt.ok ? 'done' : 'failed';
-  if (isLater(receipt, state[outcome])) state[outcome] = receipt;
-}
-
-/** Adds a receipt to the state of its chunk. Receipts may come in any order. */
-export function foldReceipt(state: ChunkState, receipt: Receipt): void {
-  state.receipts.push(receipt);
-  foldStep(state.log, receipt.step === 'log' ? receipt : receipt.log);
-  if (receipt.step === 'evaluate') foldStep(state.evaluate, receipt);
-}
+/** @param receipts of a chunk, in any order */
+export const chunkState = (receipts: readonly Receipt[]): ChunkState => ({
+  log: stepOf(receipts.map((receipt) => (receipt.step === 'log' ? receipt : receipt.log))),
+  evaluate: stepOf(evaluationsIn(receipts)),
+  receipts,
+});
 
 /**
  * Adds the spending of all attempts at a chunk. Each attempt counts once: from its own receipt, or else from a later
  * attempt's receipt. The answers of a batch job were paid once, whichever attempt has read them.
  */
-export function addChunkSpend(total: JudgeSpend, state: ChunkState): void {
-  const evaluations = evaluationsIn(state);
+export function addChunkSpend(total: JudgeSpend, { receipts }: ChunkState): void {
+  const evaluations = evaluationsIn(receipts);
   const killed = new Map<string, JudgeSpend>();
   for (const [by, spend] of evaluations.flatMap(({ paidByOthers = {} }) => Object.entries(paidByOthers))) {
     if (spend.calls >= (killed.get(by)?.calls ?? 0)) killed.set(by, spend);
@@ -147,8 +144,8 @@ export function addChunkSpend(total: JudgeSpend, state: ChunkState): void {
 /**
  * Counts the evaluation attempts without a receipt, up to the last known attempt: killed, timed out or never started.
  */
-export function unreportedAttempts(state: ChunkState): number {
-  const evaluations = evaluationsIn(state);
+export function unreportedAttempts({ receipts: all }: ChunkState): number {
+  const evaluations = evaluationsIn(all);
   const byKills = Map.groupBy(evaluations, ({ kills = 0 }) => kills);
   let unreported = Math.max(0, ...byKills.keys());
   for (const [before, receipts] of byKills) {
@@ -174,17 +171,18 @@ async function* readStates(
   const startAfter = from === 0 ? undefined : workKeys.receiptsFrom(run, from);
   const objects = storage.list(workBucket, workKeys.receiptPrefix(run), startAfter);
   const receipts = inOrder(READS_AT_ONCE, objects, ({ key }) => storage.getJson<Receipt>(workBucket, key));
-  let open: { chunk: number; state: ChunkState } | undefined;
+  let open: Receipt[] = [];
   for await (const receipt of receipts) {
     if (receipt === undefined) continue;
-    if (open !== undefined && open.chunk !== receipt.chunk) {
-      yield open;
-      open = undefined;
+    const [{ chunk } = receipt] = open;
+    if (chunk !== receipt.chunk) {
+      yield { chunk, state: chunkState(open) };
+      open = [];
     }
-    open ??= { chunk: receipt.chunk, state: emptyChunkState() };
-    foldReceipt(open.state, receipt);
+    open.push(receipt);
   }
-  if (open !== undefined) yield open;
+  const [last] = open;
+  if (last !== undefined) yield { chunk: last.chunk, state: chunkState(open) };
 }
 
 /**
@@ -209,7 +207,7 @@ export async function* readChunks(
       if (line.chunk < from) continue;
       for (; next.value && next.value.chunk < line.chunk; next = await states.next()) yield { state: next.value.state };
       const isOfLine = next.value?.chunk === line.chunk;
-      yield { line, state: (isOfLine && next.value?.state) || emptyChunkState() };
+      yield { line, state: (isOfLine && next.value?.state) || chunkState([]) };
       if (isOfLine) next = await states.next();
     }
     for (; next.value; next = await states.next()) yield { state: next.value.state };

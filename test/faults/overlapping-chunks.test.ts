@@ -8,7 +8,7 @@ import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts
 import { noRows } from '../../src/ledger/tables.ts';
 import { LimitsTable } from '../../src/limits/table.ts';
 import { evaluateChunk, logChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
-import { emptyChunkState, foldReceipt } from '../../src/monitoring/receipts.ts';
+import { chunkState } from '../../src/monitoring/receipts.ts';
 import { cellsOf, sumOfCells } from '../../src/quality/counts-store.ts';
 import { foldRows } from '../../src/quality/fold.ts';
 import { MemoryStorage } from '../doubles/memory-storage.ts';
@@ -69,7 +69,7 @@ type Work = { run: string; lines?: string[]; chunk?: number; reevaluate?: boolea
 class Stack {
   readonly table = new MemoryTable();
   readonly store = new MemoryTraces();
-  readonly states: ReturnType<typeof emptyChunkState>[] = [];
+  readonly states: ReturnType<typeof chunkState>[] = [];
   readonly rows = noRows();
   readonly kills: number;
   #owners = 0;
@@ -85,8 +85,6 @@ class Stack {
     const { storage } = memory;
     const request = chunkRequest(memory, lines, { run }, chunk);
     const options = { ...request.options, reevaluate };
-    const state = emptyChunkState();
-    this.states.push(state);
     for (let attempt = 0; ; attempt += 1) {
       const life = new Life(attempt < this.kills ? 1 + random.below(150) : Number.POSITIVE_INFINITY);
       memory.putBytes = async (...given) => {
@@ -108,7 +106,8 @@ class Stack {
           const { captures, verdicts } = await ledgerRows(storage, 'work');
           this.rows.captures.push(...captures);
           this.rows.verdicts.push(...verdicts);
-          return foldReceipt(state, receipt);
+          this.states.push(chunkState([receipt]));
+          return;
         }
       } catch (error) {
         if (life.left > 0) throw error;

@@ -1,6 +1,6 @@
 /** What a chunk adds to the counts, from the receipts of attempts that succeeded or failed. */
 import type { Receipt } from '../../../src/core/contract/receipts.ts';
-import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.ts';
+import { chunkState } from '../../../src/monitoring/receipts.ts';
 import { qualityOfChunk } from '../../../src/monitoring/summarize-run.ts';
 
 const captures = (count: number) => ({ '2026-11-20T10': { Blue: { captures: count } } });
@@ -25,7 +25,6 @@ test.each<[string, Receipt[], number]>([
     10,
   ],
 ])('%s', (_, receipts, expected) => {
-  const state = emptyChunkState();
-  for (const receipt of receipts) foldReceipt(state, receipt);
+  const state = chunkState(receipts);
   expect(qualityOfChunk(state)).toEqual(captures(expected));
 });

@@ -19,7 +19,7 @@ import { JUDGE_COST } from '../../../src/mlflow/types.ts';
 import { AnswerTable } from '../../../src/monitoring/evaluate/answer-table.ts';
 import { evaluateChunk, logChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/types.ts';
-import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.ts';
+import { chunkState } from '../../../src/monitoring/receipts.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import { SummaryBuilder } from '../../../src/monitoring/summary.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
@@ -969,15 +969,13 @@ test('a guideline and a value may be named `constructor`', async () => {
   expect(JSON.parse(JSON.stringify(receipt.verdicts))).toEqual({ constructor: { constructor: 3 } });
   const written = await rig.storage.getJson<EvaluateReceipt>('', workKeys.receipt('run', 0, 'evaluate', 0, 'r1'));
   const summary = new SummaryBuilder({ name: 'run', startTime: '' });
-  const state = emptyChunkState();
   const log = {
     step: 'log',
     counts: { lines: 3, traced: 3 },
     quarantineReasons: {},
     ok: true,
   } as unknown as LogReceipt;
-  for (const one of [log, written as EvaluateReceipt]) foldReceipt(state, one);
-  summary.addChunk(rig.request(LINES).chunk, state);
+  summary.addChunk(rig.request(LINES).chunk, chunkState([log, written as EvaluateReceipt]));
   expect({ ...summary.build().verdictsByScorer.constructor }).toEqual({ constructor: 3 });
   expect(Object.keys(Object)).toEqual([]);
 });

@@ -3,7 +3,7 @@ import type { ManifestLine } from '../../../src/core/contract/payloads.ts';
 import type { EvaluateReceipt, LogReceipt, PlanReceipt } from '../../../src/core/contract/receipts.ts';
 import { isCacheKnown } from '../../../src/monitoring/cache-missed.ts';
 import { emptyVerdictCounts } from '../../../src/monitoring/counts.ts';
-import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.ts';
+import { chunkState } from '../../../src/monitoring/receipts.ts';
 import { describeFailure } from '../../../src/monitoring/run-failure.ts';
 import { SummaryBuilder } from '../../../src/monitoring/summary.ts';
 
@@ -65,8 +65,7 @@ const summarize = (
 ) => {
   const builder = new SummaryBuilder(run, error);
   for (const receipt of plans) builder.addPlan(receipt);
-  const state = emptyChunkState();
-  for (const receipt of receipts) foldReceipt(state, receipt);
+  const state = chunkState(receipts);
   builder.addSpend(state);
   if (plans.some(({ chunks }) => chunks > 0)) builder.addChunk(chunk(), state);
   return builder.build();
@@ -98,8 +97,7 @@ describe('the summary of a run', () => {
       [earlier, later],
       [later, earlier],
     ]) {
-      const state = emptyChunkState();
-      for (const receipt of receipts) foldReceipt(state, receipt);
+      const state = chunkState(receipts);
       expect(state.evaluate.done).toBe(later);
     }
   });

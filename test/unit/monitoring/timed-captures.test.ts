@@ -7,7 +7,7 @@ import { pageText } from '../../../src/core/text/page.ts';
 import { healthOf } from '../../../src/health/findings.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { askedOf, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
-import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.ts';
+import { chunkState } from '../../../src/monitoring/receipts.ts';
 import { SummaryBuilder } from '../../../src/monitoring/summary.ts';
 import { readObjectives } from '../../../src/quality/objectives.ts';
 import { ratesCsv } from '../../../src/quality/rates-text.ts';
@@ -64,9 +64,7 @@ function summaryOf(lines: string[], receipt: EvaluateReceipt) {
   const summary = new SummaryBuilder({ name: receipt.run, startTime: HOUR });
   const plan = { part: 0, outcome: 'planned', objects: 1, chunks: 1, lines: lines.length, bytes: 1, more: false };
   summary.addPlan({ ...plan, scorers: every, options, input: {} } as PlanReceipt);
-  const state = emptyChunkState();
-  foldReceipt(state, receipt);
-  summary.addChunk(chunk, state);
+  summary.addChunk(chunk, chunkState([receipt]));
   return summary.build();
 }
 
