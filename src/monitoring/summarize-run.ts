@@ -4,7 +4,7 @@
  */
 
 import type { Work } from '../core/aws/storage.ts';
-import type { QualityCounts, QualityFailures } from '../core/contract/quality.ts';
+import type { QualityFailures } from '../core/contract/quality.ts';
 import type { BatchReport, NamedError, Receipt } from '../core/contract/receipts.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
 import { inOrder } from '../core/process/concurrency.ts';
@@ -74,7 +74,9 @@ export async function summarizeRun(
     const { done } = summary.sums().options?.evaluate ? state.evaluate : state.log;
     if (isRunning && done === undefined) continue;
     summary.addChunk(line, state);
-    quality.add(qualityOfChunk(state));
+    const { quality: counts, series } = workOnChunk(state);
+    quality.add(counts);
+    quality.observe(series);
     quality.experimentId = line.experimentId;
     for (const failures of failuresOfChunk(state)) quality.fail(failures);
     if (remainingMs() > FINISH_RESERVE_MS) continue;
@@ -93,16 +95,16 @@ export async function summarizeRun(
 // --------------------------------------------------------------------------------------------------- quality of chunks
 // What a run has done with a chunk: from the receipts of its attempts, each of which reports all attempts so far.
 
-export function qualityOfChunk({ log, evaluate, receipts }: ChunkState): QualityCounts {
+export function workOnChunk({ log, evaluate, receipts }: ChunkState) {
   // The verdicts of failed attempts are in MLflow. Each receipt has a part of them.
   const knowing = (step: Receipt['step'], done?: Receipt): Receipt[] =>
     done === undefined ? receipts.filter((receipt) => receipt.step === step) : [done];
-  const counts: QualityCounts = {};
+  const work: Required<Pick<Receipt, 'quality' | 'series'>> = { quality: {}, series: {} };
   // If a run with a judge traces captures without it in the end, the receipts of both steps have them.
-  for (const { quality = {} } of [...knowing('evaluate', evaluate.done), ...knowing('log', log.done)]) {
-    maxByMagnitude(counts, quality);
+  for (const { quality = {}, series = {} } of [...knowing('evaluate', evaluate.done), ...knowing('log', log.done)]) {
+    maxByMagnitude(work, { quality, series });
   }
-  return counts;
+  return work;
 }
 
 /** Returns the captures that failed an objective, as each attempt knew them. */

@@ -6,11 +6,12 @@ import { queryAws } from '../core/aws/aws-query.ts';
 import { consoleLinks } from '../core/aws/console-links.ts';
 import type { Storage } from '../core/aws/storage.ts';
 import { QUALITY_DIMENSIONS, type QualityMetric } from '../core/contract/metric-names.ts';
-import type { QualityObservations } from '../core/contract/quality.ts';
+import type { ObservedSeries } from '../core/contract/quality.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
 import { PermanentError, saidBy } from '../core/errors/errors.ts';
 import { createMetrics, logger } from '../core/process/logging.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
+import { sum } from '../core/values/sum.ts';
 import { Detectors } from '../quality/detectors.ts';
 import { ERROR_REPLIES, objectivesOf } from '../quality/objectives.ts';
 import type { RunSums } from '../quality/run-sums.ts';
@@ -34,8 +35,8 @@ export function connectQuality(environment: LambdaEnvironment, storage: Storage)
   // Their limits take up to some seconds to calculate, which only a run of new captures needs.
   let detectors: Detectors | undefined;
   return async ({ run, startedAt, input, options }, quality) => {
-    const observations = quality.observations();
-    if (observations === undefined || !isLive(input, options)) return false;
+    const { series, failures } = quality;
+    if (Object.keys(series).length === 0 || !isLive(input, options)) return false;
     detectors ??= new Detectors(objectives, environment.SHADOW_VARIANTS);
     const context = {
       stackPrefix: environment.STACK_PREFIX,
@@ -44,7 +45,7 @@ export function connectQuality(environment: LambdaEnvironment, storage: Storage)
       experimentId: quality.experimentId,
       page: pageAddress(environment.WORK_BUCKET),
     };
-    const observedRun = { name: run, startedMs: Date.parse(startedAt), observations };
+    const observedRun = { name: run, startedMs: Date.parse(startedAt), observations: { series, failures } };
     let changed = false;
     const missed = await watchQuality(observedRun, {
       storage,
@@ -57,7 +58,7 @@ export function connectQuality(environment: LambdaEnvironment, storage: Storage)
         logger.info('A message about quality was sent', { subject: message.subject });
       },
     });
-    publishQuality(environment.STACK_PREFIX, observations, missed, Date.now());
+    publishQuality(environment.STACK_PREFIX, series, missed, Date.now());
     return changed;
   };
 }
@@ -81,7 +82,7 @@ const MAX_AGES = 50;
  */
 export function publishQuality(
   stackPrefix: string,
-  { series }: QualityObservations,
+  series: ObservedSeries,
   missed: readonly string[],
   nowMs: number,
 ): void {
@@ -97,15 +98,15 @@ export function publishQuality(
   const ages = new Map<string, number[]>();
   for (const [measure, variants] of Object.entries(series)) {
     for (const [variant, seconds] of Object.entries(variants)) {
-      const cases = seconds.reduce((sum, [, count]) => sum + count, 0);
-      const failed = seconds.reduce((sum, [, , count]) => sum + count, 0);
+      const cases = sum(Object.values(seconds).map((one) => one.cases ?? 0));
+      const failed = sum(Object.values(seconds).map((one) => one.failed ?? 0));
       const byVariant = { [QUALITY_DIMENSIONS.variant]: variant };
       if (measure === ERROR_REPLIES) publish(byVariant, { ErrorReplies: [failed] });
       else
         publish({ [QUALITY_DIMENSIONS.scorer]: measure, ...byVariant }, { Judged: [cases], Passed: [cases - failed] });
       ages.set(variant, [
         ...(ages.get(variant) ?? []),
-        ...seconds.map(([second]) => Math.max(0, nowMs / 1000 - second)),
+        ...Object.keys(seconds).map((second) => Math.max(0, nowMs / 1000 - Number(second))),
       ]);
     }
   }

@@ -10,12 +10,13 @@
 import { hash } from 'node:crypto';
 import type {
   ObservedFailure,
-  ObservedSecond,
+  ObservedSeries,
   QualityFailures,
   QualityObservations,
 } from '../core/contract/quality.ts';
 import { jsonIn } from '../core/values/json-in.ts';
 import { worstFirst } from '../core/values/severity.ts';
+import { addTree } from './count-tree.ts';
 import {
   createDetector,
   type Detector,
@@ -27,6 +28,9 @@ import {
   type Span,
 } from './detector.ts';
 import type { Objective } from './objectives.ts';
+
+/** Epoch seconds, number of captures, and number of failures among them. */
+type ObservedSecond = [second: number, cases: number, failed: number];
 
 /** A run of new files, with its observations. */
 export interface ObservedRun {
@@ -229,14 +233,12 @@ const ownOf = <T>(values: Readonly<Record<string, T>>, name: string): T | undefi
   Object.hasOwn(values, name) ? values[name] : undefined;
 
 /** Returns the observations of some variants, by second, in order. */
-function secondsOf(series: Record<string, ObservedSecond[]>, watches: (variant: string) => boolean): ObservedSecond[] {
-  const own = Object.entries(series).filter(([variant]) => watches(variant));
-  const sums = new Map<number, ObservedSecond>();
-  for (const [second, cases, failed] of own.flatMap(([, seconds]) => seconds)) {
-    const sum = sums.get(second);
-    sums.set(second, [second, (sum?.[1] ?? 0) + cases, (sum?.[2] ?? 0) + failed]);
-  }
-  return [...sums.values()].toSorted(([a], [b]) => a - b);
+function secondsOf(series: ObservedSeries[string], watches: (variant: string) => boolean): ObservedSecond[] {
+  const sums: ObservedSeries[string][string] = {};
+  for (const [variant, seconds] of Object.entries(series)) if (watches(variant)) addTree(sums, seconds);
+  return Object.entries(sums)
+    .map(([second, { cases = 0, failed = 0 }]): ObservedSecond => [Number(second), cases, failed])
+    .toSorted(([a], [b]) => a - b);
 }
 
 /** Removes settled captures from the tail, and old entries from the state. */

@@ -54,7 +54,9 @@ export function observerOf(settings: Settings, sampleRate: number, scorers?: rea
     const badness = badnessOf(scorers?.filter(isFailed) ?? []);
     const failure = { traceId, second, variant: facts.variant, failing: failed.length, ...badness, exchange };
     return {
-      seconds: byMeasure(seen, ({ passed }) => ({ [second]: { cases: 1, ...(passed ? {} : { failed: 1 }) } })),
+      series: byMeasure(seen, ({ passed }) => ({
+        [facts.variant]: { [second]: { cases: 1, ...(passed ? {} : { failed: 1 }) } },
+      })),
       failures: byMeasure(failed, ({ rationale }) => {
         return [withQuotes && rationale ? { ...failure, said: rationale.slice(0, MAX_RATIONALE) } : failure];
       }),

@@ -66,7 +66,7 @@ export interface GroupRates {
   /** Outcomes of the captures, by scorer. */
   outcomes: ScorerOutcomes[];
   /** The sums of the group that are no rates. */
-  totals: Omit<QualityCell, 'scorers' | 'seconds'>;
+  totals: Omit<QualityCell, 'scorers'>;
 }
 
 /** Returns people's labels on the captures of these cells, and labels on other captures of the same judge. */

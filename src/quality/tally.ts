@@ -7,7 +7,7 @@ import { failureOf, kindBesideRates } from '../captures/failure.ts';
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import type { TraceRecord } from '../captures/trace/types.ts';
 import type { Capture } from '../captures/types.ts';
-import type { QualityCell, QualityFailures } from '../core/contract/quality.ts';
+import type { QualityObservations } from '../core/contract/quality.ts';
 import type { Row } from '../ledger/tables.ts';
 import { type NewAssessment, RUN_METADATA, type StoredAssessment } from '../mlflow/types.ts';
 import { nameOf } from './cell.ts';
@@ -74,17 +74,13 @@ export const exchangeDigest = ({ requestPreview, responsePreview }: TraceRecord)
 /** Returns the hour of an instant, such as `2026-11-20T10`. @param ms epoch milliseconds */
 export const hourOf = (ms: number): string => new Date(Math.floor(ms / HOUR_MS) * HOUR_MS).toISOString().slice(0, 13);
 
-/** The observations of the objectives in a capture. */
-interface Observed {
-  seconds: NonNullable<QualityCell['seconds']>;
-  failures: QualityFailures;
-}
-
 /**
  * Returns the observations of a capture for the measures of the objectives. Returns `undefined` if the capture is not
  * observed.
  */
-export type Observe = ((capture: CountedCapture) => Observed | undefined) & { measures: readonly Measure[] };
+export type Observe = ((capture: CountedCapture) => QualityObservations | undefined) & {
+  measures: readonly Measure[];
+};
 
 /** Returns the verdicts that a run has written before. */
 export const ownVerdicts = (run: string, stored: readonly StoredAssessment[]): StoredAssessment[] =>

@@ -28,9 +28,6 @@ export const [{ name: JUDGED } = { name: '' }] = LLM;
 export const LINES = Array.from({ length: 8 }, (_, n) => chatLine(`line ${n}`));
 export const HOUR = '2026-11-20T10';
 
-/** What objectives add to a receipt. */
-const BESIDE_ROWS = 'seconds';
-
 /** Chunks that are evaluated in memory, by a judge that answers what it is told. */
 export class ChunkRig {
   readonly storage = new MemoryStorage();
@@ -121,9 +118,7 @@ export class ChunkRig {
     const own = { ...rows, captures: rows.captures.filter(isOwn), verdicts: rows.verdicts.filter(isOwn) };
     const ofRun = foldRows(own, { measures, ofRun: true });
     const ofAll = foldRows(rows, { measures });
-    const ofRows = (counts: QualityCounts) =>
-      JSON.parse(JSON.stringify(counts, (name, value) => (name === BESIDE_ROWS ? undefined : value)));
-    expect(ofRun).toEqual(ofRows(quality));
+    expect(ofRun).toEqual(quality);
     this.cell = ofAll[HOUR]?.Blue ?? {};
     return quality[HOUR]?.Blue ?? {};
   }

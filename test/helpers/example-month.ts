@@ -123,7 +123,7 @@ export async function writeMonth(storage: Storage, days = 30, toMs = NOW_MS - HO
         Object.fromEntries(
           Object.entries(cells).map(([variant, { scorers = {} }]) => {
             const { yes = 0, no = 0 } = scorers[measure.scorer ?? '']?.['0.3']?.values ?? {};
-            return [variant, [[second, yes + no, no] as [number, number, number]]];
+            return [variant, { [second]: { cases: yes + no, failed: no } }];
           }),
         ),
       ]),

@@ -43,9 +43,10 @@ export function observedOf(
   captures: readonly CountedCapture[],
   observe: Observe | undefined,
 ): QualityObservations | undefined {
-  const { quality = {}, failures = {} } = countedBy(captures, observe);
+  const { quality = {}, series = {}, failures = {} } = countedBy(captures, observe);
   const sums = new RunSums();
   sums.add(quality);
+  sums.observe(series);
   sums.fail(failures);
-  return sums.observations();
+  return Object.keys(sums.series).length === 0 ? undefined : sums;
 }

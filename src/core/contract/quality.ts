@@ -50,11 +50,6 @@ export interface QualityCell {
   notJudged?: Record<string, Record<string, number>>;
   /** Counts by scorer, then by stratum; see `stratumOf`. Code scorers run on everything and have the stratum `all`. */
   scorers?: Record<string, Record<string, SampleCounts>>;
-  /**
-   * Recent observations of the objectives that the counts of a day do not contain: by measure, then by the second of
-   * the inference (epoch).
-   */
-  seconds?: Record<string, Record<string, { cases?: number; failed?: number }>>;
 }
 
 /** The verdicts of a scorer on the captures that had the same chance to be judged. */
@@ -86,15 +81,14 @@ export interface NumberCounts {
 /** For each measure, a few failed captures that a person should look at first. */
 export type QualityFailures = Record<string, ObservedFailure[]>;
 
+/** Captures by measure, by variant, and by the second of their inference (epoch). */
+export type ObservedSeries = Record<string, Record<string, Record<string, { cases?: number; failed?: number }>>>;
+
 /** Observations of the objectives in the captures of a run; see src/quality/observations.ts. */
 export interface QualityObservations {
-  /** Captures by measure, by variant, and by the second of their inference. */
-  series: Record<string, Record<string, ObservedSecond[]>>;
+  series: ObservedSeries;
   failures: QualityFailures;
 }
-
-/** Epoch seconds, number of captures, and number of failures among them. */
-export type ObservedSecond = [second: number, cases: number, failed: number];
 
 /** A failed capture, with the severity over all scorers that its reply fails. */
 export interface ObservedFailure extends Badness, Pick<PredictionRow, 'traceId' | 'second' | 'variant'> {

@@ -2,7 +2,7 @@
 import type { ObjectVersion } from './execution.ts';
 import type { RunOptions } from './input.ts';
 import type { ManifestLine, PlanResult } from './payloads.ts';
-import type { QualityCounts, QualityFailures } from './quality.ts';
+import type { ObservedSeries, QualityCounts, QualityFailures } from './quality.ts';
 
 export interface NamedError {
   name: string;
@@ -23,6 +23,8 @@ interface AttemptFacts {
   error?: NamedError;
   /** Counts of the run's work on the captures of the chunk in all attempts so far, as seen by this attempt. */
   quality?: QualityCounts;
+  /** Observations of the objectives in recent captures, also in all attempts. */
+  series?: ObservedSeries;
   /** A few of the captures that failed an objective. */
   failures?: QualityFailures;
 }

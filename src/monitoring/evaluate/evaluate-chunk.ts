@@ -288,7 +288,7 @@ class EvaluateChunk {
     return { ...this.#logReceipt(failure), ...this.#quality() };
   }
 
-  #quality(): Pick<LogReceipt, 'quality' | 'failures'> {
+  #quality(): Pick<LogReceipt, 'quality' | 'series' | 'failures'> {
     const { captures, verdicts } = this.#rows;
     const inferences = this.#predictions.counted(captures);
     return qualityOf(this.#outcomes.lines, { captures, verdicts, inferences }, this.#observe);

@@ -1,6 +1,7 @@
 /** The counts of a chunk: folds over the outcomes of its lines. */
 
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
+import type { ObservedSeries, QualityFailures } from '../../core/contract/quality.ts';
 import {
   type EvaluateReceipt,
   LOG_TERMS,
@@ -15,14 +16,12 @@ import { addCounts, countBy, noCounts } from '../../core/values/counts.ts';
 import { sum } from '../../core/values/sum.ts';
 import { isTraced } from '../../ledger/precedence.ts';
 import { OUTCOMES } from '../../ledger/what-became.ts';
-import { addCell, OTHER } from '../../quality/cell.ts';
-import { branch } from '../../quality/count-tree.ts';
+import { addTree } from '../../quality/count-tree.ts';
 import { addFailures } from '../../quality/detectors.ts';
 import { type FoldedRows, foldRows } from '../../quality/fold.ts';
 import type { Observe } from '../../quality/tally.ts';
 import { type ChunkDependencies, isRepeated } from '../chunk/attempt.ts';
 import type { LineOutcome, LineOutcomes, ScorerOutcome } from './line-outcome.ts';
-import { hourOfLine, variantOfLine } from './rows.ts';
 
 type Lines = readonly LineOutcome[];
 
@@ -85,20 +84,20 @@ export function verdictsOf(lines: Lines) {
  *
  * @param observe absent without objectives
  */
-export function qualityOf(lines: Lines, rows: FoldedRows, observe?: Observe): Pick<Receipt, 'quality' | 'failures'> {
-  const [quality, failures] = [foldRows(rows, { measures: observe?.measures ?? [], ofRun: true }), {}];
-  const variants = new Set(Object.values(quality).flatMap(Object.keys));
-  for (const line of lines) {
-    const { seconds = {}, failures: own = {} } = (line.counted && observe?.(line.counted)) ?? {};
-    addFailures(failures, own);
-    if (Object.keys(seconds).length === 0) continue;
-    const variant = variantOfLine(line);
-    addCell(branch(branch(quality, hourOfLine(line)), variants.has(variant) ? variant : OTHER), { seconds });
+export function qualityOf(
+  lines: Lines,
+  rows: FoldedRows,
+  observe?: Observe,
+): Pick<Receipt, 'quality' | 'series' | 'failures'> {
+  const quality = foldRows(rows, { measures: observe?.measures ?? [], ofRun: true });
+  const [series, failures]: [ObservedSeries, QualityFailures] = [{}, {}];
+  for (const { counted } of lines) {
+    const observed = counted && observe?.(counted);
+    addTree(series, observed?.series ?? {});
+    addFailures(failures, observed?.failures ?? {});
   }
-  return {
-    ...(Object.keys(quality).length === 0 ? {} : { quality }),
-    ...(Object.keys(failures).length === 0 ? {} : { failures }),
-  };
+  const found = Object.entries({ quality, series, failures }).filter(([, tree]) => Object.keys(tree).length > 0);
+  return Object.fromEntries(found);
 }
 
 const isGiven = ({ term }: ScorerOutcome): boolean => term === 'newVerdicts' || term === 'alreadyThere';

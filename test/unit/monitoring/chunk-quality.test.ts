@@ -1,7 +1,7 @@
 /** What a chunk adds to the counts, from the receipts of attempts that succeeded or failed. */
 import type { Receipt } from '../../../src/core/contract/receipts.ts';
 import { chunkState } from '../../../src/monitoring/receipts.ts';
-import { qualityOfChunk } from '../../../src/monitoring/summarize-run.ts';
+import { workOnChunk } from '../../../src/monitoring/summarize-run.ts';
 
 const captures = (count: number) => ({ '2026-11-20T10': { Blue: { captures: count } } });
 const attempt = (count: number, ok: boolean, more: Partial<Receipt> = {}): Receipt =>
@@ -26,5 +26,5 @@ test.each<[string, Receipt[], number]>([
   ],
 ])('%s', (_, receipts, expected) => {
   const state = chunkState(receipts);
-  expect(qualityOfChunk(state)).toEqual(captures(expected));
+  expect(workOnChunk(state).quality).toEqual(captures(expected));
 });

@@ -1,5 +1,4 @@
 /** The metrics of quality, with their dimensions. */
-import type { ObservedSecond } from '../../../src/core/contract/quality.ts';
 import { publishQuality } from '../../../src/monitoring/watch-run.ts';
 import { publishedMetrics } from '../../helpers/published-metrics.ts';
 
@@ -10,9 +9,10 @@ beforeEach(() => {
 afterEach(() => jest.restoreAllMocks());
 
 test('by scorer and variant, by variant, and by objective while it is missed', () => {
-  const seconds = Array.from({ length: 250 }, (_, index): ObservedSecond => [1000 + index, 2, index % 2]);
-  const series = { safety: { A: seconds }, 'error replies': { A: seconds.slice(0, 1), B: seconds.slice(0, 2) } };
-  publishQuality('prod', { series, failures: {} }, ['safety'], 1_300_000);
+  const first = (count: number) =>
+    Object.fromEntries(Array.from({ length: count }, (_, index) => [1000 + index, { cases: 2, failed: index % 2 }]));
+  const series = { safety: { A: first(250) }, 'error replies': { A: first(1), B: first(2) } };
+  publishQuality('prod', series, ['safety'], 1_300_000);
   const shown = published.map(({ _aws, VerdictAge, ...rest }) =>
     VerdictAge === undefined ? rest : { ...rest, VerdictAge: true },
   );
@@ -29,6 +29,6 @@ test('by scorer and variant, by variant, and by objective while it is missed', (
     ?.VerdictAge as number[];
   expect(ages).toHaveLength(50);
   expect([ages[0], ages.at(-1)]).toEqual([51, 300]);
-  publishQuality('prod', { series: {}, failures: {} }, [], 0);
+  publishQuality('prod', {}, [], 0);
   expect(published).toHaveLength(6);
 });

@@ -18,13 +18,13 @@ const SUMMARY = {
   input: { detail: { bucket: { name: 'b' }, object: { key: 'my-endpoint/A/2026/11/20/10/a.jsonl' } } },
   options: { reevaluate: false },
 } as unknown as RunSummary;
-const HOUR = '2026-11-20T10';
 
 test('the limits of detectors are calculated for the first run of new captures, and kept', async () => {
   const watch = connectQuality(ENVIRONMENT, new MemoryStorage().storage);
   const quality = new RunSums();
   await watch(SUMMARY, quality);
-  quality.add({ [HOUR]: { A: { seconds: { safety: { 1763632800: { cases: 1 } } } } } });
+  quality.add({ '2026-11-20T10': { A: { captures: 1 } } });
+  quality.observe({ safety: { A: { 1763632800: { cases: 1 } } } });
   await watch({ ...SUMMARY, options: { reevaluate: true } } as RunSummary, quality);
   expect(createDetector).not.toHaveBeenCalled();
   await watch(SUMMARY, quality);

@@ -50,9 +50,9 @@ function observed(captures: readonly CountedCapture[], over = {}): Record<string
   const { series = {} } = shown(captures, observer(over)) ?? {};
   return Object.fromEntries(
     Object.entries(series).map(([measure, variants]) => {
-      const seconds = Object.values(variants).flat();
-      const sum = (index: 1 | 2): number => seconds.reduce((total, second) => total + second[index], 0);
-      return [measure, [sum(1), sum(2)]];
+      const seconds = Object.values(variants).flatMap((own) => Object.values(own));
+      const sum = (of: 'cases' | 'failed'): number => seconds.reduce((total, second) => total + (second[of] ?? 0), 0);
+      return [measure, [sum('cases'), sum('failed')]];
     }),
   );
 }
@@ -97,10 +97,9 @@ test('numbers are counted by measure at any age', () => {
 });
 
 test('keeps the seconds of the last hour, and the minutes of the others', () => {
-  const seconds = shown(Array.from({ length: 7200 }, (_, age) => capture(age)))?.series['error replies']?.A ?? [];
-  expect(seconds.length).toBeGreaterThan(3600);
-  expect(seconds.length).toBeLessThan(3700);
-  expect(seconds.map(([second]) => second)).toEqual(seconds.map(([second]) => second).toSorted((a, b) => a - b));
+  const seconds = shown(Array.from({ length: 7200 }, (_, age) => capture(age)))?.series['error replies']?.A ?? {};
+  expect(Object.keys(seconds).length).toBeGreaterThan(3600);
+  expect(Object.keys(seconds).length).toBeLessThan(3700);
 });
 
 test('names at most twenty variants, and no name is special', () => {
@@ -109,7 +108,7 @@ test('names at most twenty variants, and no name is special', () => {
   const all = variants.map((variant) => capture(0, { facts: { inferenceMs, variant, isError: false } }));
   const found = Object.entries(shown(all)?.series['error replies'] ?? {});
   expect(found.map(([variant]) => variant)).toEqual([...variants.slice(0, 20), '(other)']);
-  expect(found.at(-1)?.[1].reduce((sum, [, cases]) => sum + cases, 0)).toBe(12);
+  expect(Object.values(found.at(-1)?.[1] ?? {}).reduce((sum, { cases = 0 }) => sum + cases, 0)).toBe(12);
 });
 
 test('keeps the five captures that fail most, with the judge’s words only if they are wanted', () => {

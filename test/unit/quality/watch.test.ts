@@ -1,5 +1,5 @@
 /** Runs at the detectors: in any order, twice, at the same time, and killed between two writes. */
-import type { ObservedFailure, ObservedSecond, QualityObservations } from '../../../src/core/contract/quality.ts';
+import type { ObservedFailure, QualityObservations } from '../../../src/core/contract/quality.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { logger } from '../../../src/core/process/logging.ts';
 import { Random } from '../../../src/core/values/random.ts';
@@ -29,13 +29,13 @@ function runOf(minute: number, share: number, variant = 'A'): ObservedRun {
   const begin = NOW_S + minute * RUN_S;
   const seconds = Array.from(
     { length: RUN_S / 2 },
-    (_, index): ObservedSecond => [begin + 2 * index, 1, random.next() < share ? 1 : 0],
+    (_, index) => [begin + 2 * index, { cases: 1, failed: random.next() < share ? 1 : 0 }] as const,
   );
   const failures = seconds
-    .filter(([, , failed]) => failed > 0)
+    .filter(([, { failed }]) => failed > 0)
     .map(([second]): ObservedFailure => ({ ...AN_ERROR, traceId: `tr-${second}`, second, variant }));
   const observations: QualityObservations = {
-    series: { 'error replies': { [variant]: seconds } },
+    series: { 'error replies': { [variant]: Object.fromEntries(seconds) } },
     failures: { 'error replies': failures.slice(0, 5) },
   };
   return { name: `files-${minute}`, startedMs: (begin + RUN_S) * 1000, observations };
@@ -281,7 +281,7 @@ test('a message shows the gravest failure first, and equal replies once with the
   for (const one of failures) addFailures(kept, { 'error replies': [one] });
   const other = { 'error replies': [failure(30, { exchange: 'same' })] };
   // The last run misses the objective, after the first was summarized twice.
-  const calm = { 'error replies': { A: [[NOW_S, 1, 0]] as ObservedSecond[] } };
+  const calm = { 'error replies': { A: { [NOW_S]: { cases: 1 } } } };
   const first = { ...run, observations: { series: calm, failures: kept } };
   const second = { ...run, name: 'b', observations: { series: calm, failures: other } };
   const last = { ...run, name: 'c', observations: { series, failures: {} } };
@@ -307,7 +307,7 @@ test('a guideline may be named as what every object has', () => {
   const named = new Detectors(readObjectives([{ scorer: 'constructor', atLeast: 0.9 }], { scorers, sampleRate: 1 }));
   const run = runOf(0, 0.01);
   const observations = {
-    series: { constructor: { A: run.observations.series['error replies']?.A ?? [] } },
+    series: { constructor: { A: run.observations.series['error replies']?.A ?? {} } },
     failures: {},
   };
   const state = named.apply(undefined, run, endMs(0));
