@@ -159,38 +159,10 @@ export function unreportedAttempts({ receipts: all }: ChunkState): number {
 }
 
 /**
- * Yields the chunks of a run with receipts, in the order of their ordinals.
- *
- * @param from the ordinal of the first chunk
- */
-async function* readStates(
-  { storage, workBucket }: Work,
-  run: string,
-  from: number,
-): AsyncGenerator<{ chunk: number; state: ChunkState }, void, undefined> {
-  const startAfter = from === 0 ? undefined : workKeys.receiptsFrom(run, from);
-  const objects = storage.list(workBucket, workKeys.receiptPrefix(run), startAfter);
-  const receipts = inOrder(READS_AT_ONCE, objects, ({ key }) => storage.getJson<Receipt>(workBucket, key));
-  let open: Receipt[] = [];
-  for await (const receipt of receipts) {
-    if (receipt === undefined) continue;
-    const [{ chunk } = receipt] = open;
-    if (chunk !== receipt.chunk) {
-      yield { chunk, state: chunkState(open) };
-      open = [];
-    }
-    open.push(receipt);
-  }
-  const [last] = open;
-  if (last !== undefined) yield { chunk: last.chunk, state: chunkState(open) };
-}
-
-/**
  * Reads the chunks of a run with their receipts, in the order of their ordinals. Both are sorted, so only a few are in
  * memory.
  *
  * @param from the ordinal of the first chunk
- * @returns `line` is absent if no manifest contains the chunk of the receipts
  *
  * @example
  *     for await (const { line, state } of readChunks(work, 'r1')) add(line, state);
@@ -199,19 +171,22 @@ export async function* readChunks(
   work: Work,
   run: string,
   from = 0,
-): AsyncGenerator<{ line?: ManifestLine; state: ChunkState }> {
-  const states = readStates(work, run, from);
+): AsyncGenerator<{ line: ManifestLine; state: ChunkState }> {
+  const { storage, workBucket } = work;
+  const startAfter = from === 0 ? undefined : workKeys.receiptsFrom(run, from);
+  const objects = storage.list(workBucket, workKeys.receiptPrefix(run), startAfter);
+  const receipts = inOrder(READS_AT_ONCE, objects, ({ key }) => storage.getJson<Receipt>(workBucket, key));
   try {
-    let next = await states.next();
+    let next = await receipts.next();
     for await (const line of readManifest(work, run)) {
       if (line.chunk < from) continue;
-      for (; next.value && next.value.chunk < line.chunk; next = await states.next()) yield { state: next.value.state };
-      const isOfLine = next.value?.chunk === line.chunk;
-      yield { line, state: (isOfLine && next.value?.state) || chunkState([]) };
-      if (isOfLine) next = await states.next();
+      const own: Receipt[] = [];
+      for (; !next.done && (next.value?.chunk ?? 0) <= line.chunk; next = await receipts.next()) {
+        if (next.value?.chunk === line.chunk) own.push(next.value);
+      }
+      yield { line, state: chunkState(own) };
     }
-    for (; next.value; next = await states.next()) yield { state: next.value.state };
   } finally {
-    await states.return();
+    await receipts.return(undefined);
   }
 }

@@ -65,12 +65,11 @@ export async function summarizeRun(
   }
   const chunks = readChunks(work, name, earlier?.next);
   const withPlaces = inOrder(CHUNKS_AT_ONCE, chunks, async ({ line, state }) => ({
-    line: line && (await withRanges(work, line)),
+    line: await withRanges(work, line),
     state,
   }));
   for await (const { line, state } of withPlaces) {
     summary.addSpend(state);
-    if (line === undefined) continue;
     const { done } = summary.sums().options?.evaluate ? state.evaluate : state.log;
     if (isRunning && done === undefined) continue;
     summary.addChunk(line, state);

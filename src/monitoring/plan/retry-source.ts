@@ -86,7 +86,6 @@ async function* retriedChunks(
   const { storage } = work;
   const scanned = new Set<string>();
   for await (const { line, state } of readChunks(work, run, done)) {
-    if (line === undefined) continue;
     const unit = emptyUnit(String(line.chunk + 1));
     const unread = unreadRanges(state);
     const isWhole = isUndone(state, what, original.evaluate);

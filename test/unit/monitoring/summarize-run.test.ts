@@ -146,15 +146,6 @@ test.each([1, 2, 3])('is the same in parts of %i chunks as in one', async (chunk
   expect(again).toMatchObject({ lines: whole.summary.lines, spend: whole.summary.spend });
 });
 
-test('the money of a chunk that is in no manifest counts', async () => {
-  const finished = new FinishedRun(CHUNKS);
-  const before = await finished.summarize();
-  const receipt = await finished.memory.getJson<EvaluateReceipt>('', workKeys.receipt(RUN, 0, 'evaluate', 0, 'q'));
-  finished.memory.put(workKeys.receipt(RUN, 99, 'evaluate', 0, 'q'), { ...receipt, chunk: 99 });
-  const { summary } = await finished.summarize(1);
-  expect(summary.spend.calls).toBe(before.summary.spend.calls + 1);
-});
-
 test('a retry of a large run may stop where nothing is to be retried, and continues behind it', async () => {
   const generated = new GeneratedRun(5_500);
   const input = { retry: { run: RUN, what: 'failed' as const } };
