@@ -3,6 +3,7 @@
  * `traces.json`.
  */
 
+import { exactNumber } from '../captures/json.ts';
 import { MAX_METADATA_CHARS, MAX_PREVIEW_CHARS, MAX_TAG_CHARS } from '../captures/trace/text.ts';
 import type { SpanRecord, TraceRecord } from '../captures/trace/types.ts';
 import {
@@ -18,40 +19,30 @@ import { type AssessmentValue, type NewAssessment, REPLACED_AT } from './types.t
 
 const base64 = (hex: string): string => Buffer.from(hex, 'hex').toString('base64');
 
-/** Writes nanoseconds as digits, because they exceed a JavaScript number. */
-const nanoseconds = (ms: number): string => `${BigInt(Math.round(ms * 1000))}000`;
+/** Nanoseconds exceed a JavaScript number. */
+const nanoseconds = (ms: number): unknown => exactNumber(`${BigInt(Math.round(ms * 1000)) * 1000n}`);
 
-const eventJson = ({ name, timeMs }: NonNullable<SpanRecord['events']>[number]): string =>
-  `{"name":${JSON.stringify(name)},"time_unix_nano":${nanoseconds(timeMs)},"attributes":{}}`;
-
-function span(trace: TraceRecord, record: SpanRecord): string {
+function span(trace: TraceRecord, record: SpanRecord): Record<string, unknown> {
   const attributes: Record<string, string> = { 'mlflow.traceRequestId': JSON.stringify(trace.traceId) };
   for (const [key, value] of Object.entries(spanAttributes(trace, record))) attributes[key] = storableJson(value);
-  const { parentSpanId } = record;
+  const { parentSpanId, events = [] } = record;
   const status = spanStatus(trace, record);
-  const fields: [string, string][] = [
-    ['trace_id', JSON.stringify(base64(otelTraceId(trace.traceId)))],
-    ['span_id', JSON.stringify(base64(record.spanId))],
-    ['parent_span_id', parentSpanId === undefined ? 'null' : JSON.stringify(base64(parentSpanId))],
-    ['name', JSON.stringify(storableText(record.name, MAX_TAG_CHARS))],
-    ['start_time_unix_nano', nanoseconds(record.startTimeMs)],
-    ['end_time_unix_nano', nanoseconds(record.endTimeMs)],
-    ['events', `[${(record.events ?? []).map(eventJson).join(',')}]`],
-    [
-      'status',
-      JSON.stringify({
-        code: `STATUS_CODE_${status.code}`,
-        message: storableText(status.message ?? '', MAX_TAG_CHARS),
-      }),
-    ],
-    ['attributes', JSON.stringify(attributes)],
-  ];
-  return `{${fields.map(([key, value]) => `"${key}":${value}`).join(',')}}`;
+  return {
+    trace_id: base64(otelTraceId(trace.traceId)),
+    span_id: base64(record.spanId),
+    parent_span_id: parentSpanId === undefined ? null : base64(parentSpanId),
+    name: storableText(record.name, MAX_TAG_CHARS),
+    start_time_unix_nano: nanoseconds(record.startTimeMs),
+    end_time_unix_nano: nanoseconds(record.endTimeMs),
+    events: events.map(({ name, timeMs }) => ({ name, time_unix_nano: nanoseconds(timeMs), attributes: {} })),
+    status: { code: `STATUS_CODE_${status.code}`, message: storableText(status.message ?? '', MAX_TAG_CHARS) },
+    attributes,
+  };
 }
 
 /** Returns the content of `traces.json`. */
 export const spansFile = (trace: TraceRecord): Buffer =>
-  trace.encoded ?? Buffer.from(`{"spans":[${trace.spans.map((record) => span(trace, record)).join(',')}]}`);
+  trace.encoded ?? Buffer.from(JSON.stringify({ spans: trace.spans.map((record) => span(trace, record)) }));
 
 /**
  * Returns the facts of a trace whose spans follow by OTLP, without facts that OTLP alone would not store. The server
