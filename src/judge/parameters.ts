@@ -8,7 +8,6 @@ const knownSchema = z.object({
   temperature: z.number().min(0).max(2).optional(),
   top_p: z.number().min(0).max(1).optional(),
   max_tokens: z.number().int().positive().optional(),
-  stop: z.union([z.string().transform((one) => [one]), z.array(z.string())]).optional(),
   guardrail: z
     .string()
     .regex(/^[a-z0-9]+:([1-9]\d*|DRAFT)$/, 'expected a guardrail’s <id>:<version>, the version a number or DRAFT')
@@ -27,21 +26,20 @@ const ALIASES: Record<string, string> = {
   topP: 'top_p',
   maxTokens: 'max_tokens',
   max_completion_tokens: 'max_tokens',
-  stopSequences: 'stop',
-  stop_sequences: 'stop',
+  stopSequences: 'stop_sequences',
+  stop: 'stop_sequences',
 };
 
 export interface JudgeParameters {
   temperature?: number | undefined;
   topP?: number | undefined;
   maxTokens?: number | undefined;
-  stop?: string[] | undefined;
   /** Bedrock only, with `serviceTier`. */
   guardrail?: { id: string; version: string } | undefined;
   serviceTier?: 'flex' | 'default' | undefined;
   /** Parameters that are passed to the model unchanged. */
   other: Record<string, unknown>;
-  /** Names of the parameters that the user has set: `temperature`, `top_p`, `max_tokens`, `stop`, and the others. */
+  /** Names of the parameters that the user has set: `temperature`, `top_p`, `max_tokens`, and the others. */
   userSet: ReadonlySet<string>;
 }
 
@@ -72,10 +70,6 @@ export function answerBounds({ maxTokens, other }: JudgeParameters) {
 const SET_IN_CHAT = ['messages', 'stream', 'tools', 'tool_choice'];
 const SET_BY_CONVERSE = SET_IN_CHAT.concat('anthropic_version', 'model', 'modelId', 'system', 'inferenceConfig');
 
-/** The parts that every answer of a judge contains: a scorer in its shortest form, and a scorer in its longest form. */
-const ANSWER = { safety: 'yes', fluency: { rationale: 'a', value: 'no', sure: true } };
-const ANSWERS = [JSON.stringify(ANSWER), JSON.stringify(ANSWER, null, 2)];
-
 type Fault = [parameter: string, reason: string];
 
 /** Returns the first of the models that refuses a parameter, by their properties. */
@@ -83,10 +77,7 @@ const refusing = (models: readonly string[], parameter: string): string | undefi
   models.find((name) => propertiesOf(name)?.refuses.includes(parameter));
 
 /** Returns the parameters that cannot work. */
-function faultsOf(
-  { temperature, topP, stop = [], other, userSet }: JudgeParameters,
-  models: readonly string[],
-): Fault[] {
+function faultsOf({ temperature, topP, other, userSet }: JudgeParameters, models: readonly string[]): Fault[] {
   const onBedrock = models.map(parseJudgeId).flatMap(({ scheme, name }) => (scheme === 'bedrock' ? [name] : []));
   const claude = onBedrock.filter((name) => name.includes('claude'));
   const newer = refusing(onBedrock, 'temperature+top_p');
@@ -97,9 +88,8 @@ function faultsOf(
     const model = refusing(onBedrock, name);
     if (model !== undefined) faults.push([name.split(':')[0] as string, `${name}: ${model} refuses it`]);
   }
-  const cuts = stop.filter((text) => ANSWERS.some((answer) => answer.includes(text)));
-  if (cuts.length > 0)
-    faults.push(['stop', `stop_sequences: ${JSON.stringify(cuts)} would end the answer inside its JSON`]);
+  if ('stop_sequences' in other)
+    faults.push(['stop_sequences', 'stop_sequences: the end of its JSON ends an answer, and they would cut it']);
   if (temperature === undefined) return faults;
   if (newer !== undefined && topP !== undefined)
     faults.push(['top_p', `temperature and top_p: ${newer} accepts only one of them`]);
@@ -132,11 +122,11 @@ export function readParameters(given: Given = {}, models: readonly string[] = []
     const wrong = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`).join('; ');
     throw invalid(wrong, given);
   }
-  const { temperature, top_p: topP, max_tokens: maxTokens, stop, guardrail, serviceTier } = parsed.data;
+  const { temperature, top_p: topP, max_tokens: maxTokens, guardrail, serviceTier } = parsed.data;
   const other = Object.fromEntries(Object.entries(named).filter(([name]) => !(name in knownSchema.shape)));
   const chosen = temperature ?? (topP === undefined && !thinks(other) ? DEFAULT_TEMPERATURE : undefined);
   const userSet = new Set(Object.keys(named));
-  const made = { temperature: chosen, topP, maxTokens, stop, guardrail, serviceTier, other, userSet };
+  const made = { temperature: chosen, topP, maxTokens, guardrail, serviceTier, other, userSet };
   const bad = Object.fromEntries(faultsOf(made, models));
   if (Object.keys(bad).length === 0) return made;
   const rest = Object.fromEntries(Object.entries(given).filter(([name]) => !Object.hasOwn(bad, ALIASES[name] ?? name)));

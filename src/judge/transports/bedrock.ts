@@ -76,7 +76,7 @@ export function bedrockTransport(
   client: BedrockRuntimeClient = createBedrockClient(),
   properties = propertiesOf(modelId),
 ): BedrockTransport {
-  const { temperature, topP, stop, guardrail, serviceTier, other, userSet } = parameters;
+  const { temperature, topP, guardrail, serviceTier, other, userSet } = parameters;
   const cacheFrom = properties?.cacheMinimum ?? Number.POSITIVE_INFINITY;
   const least = setsThinking(other) ? undefined : properties?.leastThinking;
 
@@ -96,7 +96,6 @@ export function bedrockTransport(
         maxTokens,
         ...(temperature !== undefined && supports('temperature') ? { temperature } : {}),
         ...(topP === undefined ? {} : { topP }),
-        ...(stop === undefined ? {} : { stopSequences: stop }),
       },
       ...answerConfig(ask),
       ...(serviceTier === undefined ? {} : { serviceTier: { type: serviceTier } }),

@@ -56,7 +56,7 @@ function answerForm(schema: JsonSchema, rung: Ask['prompt']['rung']): object {
 /** Returns the body of a chat completion request. */
 export function chatBody(ask: Ask, model: string | undefined, parameters: JudgeParameters): Record<string, unknown> {
   const { prompt, schema, maxTokens, supports } = ask;
-  const { temperature, topP, stop, other } = parameters;
+  const { temperature, topP, other } = parameters;
   const messages = supports('system')
     ? [
         { role: 'system', content: prompt.system },
@@ -69,7 +69,6 @@ export function chatBody(ask: Ask, model: string | undefined, parameters: JudgeP
     [supports('max-tokens-name') ? 'max_tokens' : 'max_completion_tokens']: maxTokens,
     ...(temperature !== undefined && supports('temperature') ? { temperature } : {}),
     ...(topP === undefined ? {} : { top_p: topP }),
-    ...(stop === undefined ? {} : { stop }),
     ...answerForm(schema, prompt.rung),
     ...other,
   };

@@ -26,17 +26,12 @@ test('adds thinking tokens to the bound of the answer', () => {
 });
 
 test('accepts other spellings, and passes unknown parameters on', () => {
-  expect(readParameters({ maxTokens: 900, topP: 0.5, stop_sequences: ['END'], top_k: 40 })).toMatchObject({
+  expect(readParameters({ maxTokens: 900, topP: 0.5, top_k: 40 })).toMatchObject({
     maxTokens: 900,
     topP: 0.5,
-    stop: ['END'],
     other: { top_k: 40 },
   });
-  expect(readParameters({ max_completion_tokens: 900, stopSequences: 'END' })).toMatchObject({
-    maxTokens: 900,
-    stop: ['END'],
-    other: {},
-  });
+  expect(readParameters({ max_completion_tokens: 900 })).toMatchObject({ maxTokens: 900, other: {} });
 });
 
 test('names invalid parameters', () => {
@@ -57,7 +52,7 @@ describe('parameters that cannot work', () => {
       'a value for another API',
       SAMPLE,
       [NEW],
-      /anthropic_version: .*stop_sequences: \["}"\] .*temperature and top_p: us\.anthropic\.claude-sonnet-4-6 .*Write {"temperature":0,"max_tokens":512};/,
+      /anthropic_version: .*stop_sequences: .*temperature and top_p: us\.anthropic\.claude-sonnet-4-6 .*Write {"temperature":0,"max_tokens":512};/,
     ],
     [
       'two that exclude each other',
@@ -66,9 +61,7 @@ describe('parameters that cannot work', () => {
       /temperature and top_p.*Write {"temperature":0};/,
     ],
     ['of the second model', '{"temperature":0,"top_p":1}', ['meta.llama3', NEW], /temperature and top_p: us\.anth/],
-    ['a stop in the form of the answer', '{"stop":"\\n"}', [], /stop_sequences: \["\\n"\].*Write {};/],
-    ['a stop in its words', '{"stop":["END","rationale"]}', ['openai:/gpt'], /stop_sequences: \["rationale"\]/],
-    ['an empty stop', '{"stop":""}', [], /stop_sequences: \[""\]/],
+    ['an end of the answer', '{"stop":"END"}', ['openai:/gpt'], /stop_sequences: .*would cut it. Write {};/],
     ['a field of Converse', '{"system":"Be kind"}', [NEW], /system: the request sets it itself. Write {};/],
     ['a field of chat completions', '{"stream":true}', ['sagemaker:/mine'], /stream: the request sets it itself/],
     ['a temperature beyond Bedrock', '{"temperature":1.5}', [NEW], /temperature: Bedrock accepts at most 1/],
@@ -94,7 +87,6 @@ describe('parameters that cannot work', () => {
     ['both on Sonnet 4', '{"temperature":0,"top_p":0.9}', ['us.anthropic.claude-sonnet-4-20250514-v1:0']],
     ['both on another model', '{"temperature":0,"top_p":0.9}', ['amazon.nova-pro-v1:0']],
     ['both in chat completions', '{"temperature":1.5,"top_p":0.9}', ['openai:/gpt-4.1']],
-    ['a stop outside of answers', '{"stop":["</answer>","Human:"]}', [NEW]],
     ['the name of an adapter', '{"model":"my-adapter"}', ['sagemaker:/mine']],
     ['other fields of the model', '{"top_k":40,"output_config":{"effort":"low"}}', [NEW]],
     ['thinking at temperature 1', '{"thinking":{"type":"enabled","budget_tokens":2000},"temperature":1}', [NEW]],
