@@ -106,7 +106,7 @@ async function send(
         schedule: {
           entries: () => inBatches(entries.slice(warming.length)),
           ...(warming.length > 0 ? { warmup: () => inBatches(warming) } : {}),
-            size: () => entries.length - warming.length,
+          size: () => entries.length - warming.length,
           firstDueMs: shard.firstDueMs ?? 0,
           closedLoop: !isScheduled(options),
         },
