@@ -115,7 +115,7 @@ export async function planReplay({ input, run }: ReplayPlanRequest, deps: PlanDe
     const manifest = { bucket, key: replayKeys.manifest(run.name) };
     await writeManifest(storage, manifest, plan);
     await storage.putJson(bucket, replayKeys.plan(run.name), plan);
-    // StopReplay reads the plan after writing its order, so one of the two sees the other and ends the MLflow run.
+    // The summarizer reads the plan after writing its order, so one of the two sees the other and ends the MLflow run.
     if ((await stopMark(storage, bucket, run.name)) !== undefined) {
       throw new PermanentError('ReplayStopped', 'The replay was stopped during planning; nothing was sent');
     }

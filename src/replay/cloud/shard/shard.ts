@@ -63,7 +63,7 @@ async function claimAndRun(request: ReplayShardRequest, deps: ShardDependencies)
   await claimShard(storage, bucket, request);
   const results = new ShardResults(plan, own, deps.directory);
   try {
-    // Check for a stop order again: StopReplay waits only for shards whose claim it sees, so a shard that claims later
+    // Check for a stop order again: the summarizer waits only for shards whose claim it sees, so a shard that claims later
     // must see the order.
     const outcome = (await stop.check())
       ? { lateMs: 0, sent: 0, unsent: own.requests, stopped: true, maxConnections: 0, warmFailures: 0 }
