@@ -1,15 +1,13 @@
 /** Reads capture files on the local disk, plain or gzip, with the scanner and the decoder of the pipeline. */
 import { existsSync } from 'node:fs';
-import { open, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { sep } from 'node:path';
-import { pipeline } from 'node:stream';
-import { createGunzip } from 'node:zlib';
 import { readLines } from '../../src/captures/lines/read-lines.ts';
 import { buildTrace, traceNotBuilt } from '../../src/captures/trace/build.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { functionMb } from '../../src/core/process/memory.ts';
 import { type LightLine, LineDecoder, type ReadSettings } from '../../src/monitoring/chunk/decode-lines.ts';
-import { GZIP_MARK, localFiles, openSource } from '../../src/replay/source/open-source.ts';
+import { localFiles, openCapture, openSource } from '../../src/replay/source/open-source.ts';
 import type { SourceFile } from '../../src/replay/source/types.ts';
 
 export interface Place {
@@ -34,42 +32,6 @@ export async function openCaptures(path: string): Promise<{ files: SourceFile[];
 
 /** Counts names beyond the limit of a report. */
 export const OTHERS = '(others)';
-
-/** Bytes of one read. */
-const READ_BYTES = 1024 * 1024;
-
-/**
- * Opens a file. The content of a gzip file is unpacked piece by piece.
- *
- * @throws PermanentError `CaptureUnreadable`, from the stream too
- */
-async function openFile({ path, name }: SourceFile) {
-  try {
-    const file = await open(path);
-    const { buffer } = await file.read(Buffer.alloc(2), 0, 2, 0);
-    const isGzip = buffer.equals(GZIP_MARK);
-    const pieces = file.createReadStream({ start: 0, highWaterMark: READ_BYTES });
-    // Errors of the parts end the whole stream, and so reach its reader.
-    const whole = isGzip ? pipeline(pieces, createGunzip({ chunkSize: READ_BYTES }), () => {}) : pieces;
-    return { isGzip, stream: named(whole, name) };
-  } catch (error) {
-    throw unreadable(name, error);
-  }
-}
-
-async function* named(stream: AsyncIterable<Uint8Array>, name: string): AsyncGenerator<Uint8Array> {
-  try {
-    yield* stream;
-  } catch (error) {
-    throw unreadable(name, error);
-  }
-}
-
-function unreadable(name: string, error: unknown): PermanentError {
-  const { code = '', message } = error as NodeJS.ErrnoException;
-  const got = code.startsWith('Z_') ? `damaged gzip: ${message}` : code || message;
-  return new PermanentError('CaptureUnreadable', 'The file cannot be read', { got, where: name }, error);
-}
 
 /** A line as the pipeline would take it. */
 export type OfflineLine = Exclude<LightLine, { kind: 'outsideWindow' }>;
@@ -125,7 +87,7 @@ export async function* offlineLines(
   const decoder = new LineDecoder(settings, { experimentId: '', seen: new LatestIds() }, { maxWeight: maxWeight() });
   for (const file of files) {
     try {
-      const { isGzip, stream } = await openFile(file);
+      const { isGzip, stream } = await openCapture(file);
       told.addFile?.(file, isGzip);
       const key = file.name.split(sep).join('/');
       const objectTimeMs = (await stat(file.path)).mtimeMs;

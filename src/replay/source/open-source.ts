@@ -4,6 +4,7 @@ import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdtemp, open, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative, resolve, sep } from 'node:path';
+import { pipeline as compose } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { backfillObjects } from '../../captures/files/capture-objects.ts';
@@ -60,7 +61,12 @@ export async function openSource(location: string, options: OpenSourceOptions): 
 /** Replaces compressed files by unpacked copies, since records are read by their place. */
 async function unpacked(files: SourceFile[], { signal }: OpenSourceOptions): Promise<OpenedSource> {
   const packed = new Set<SourceFile>();
-  for (const file of files) if (await isGzip(file.path)) packed.add(file);
+  for (const file of files) {
+    // Errors of reading are left to the file's reader.
+    const opened = await openCapture(file).catch(() => undefined);
+    opened?.close();
+    if (opened?.isGzip) packed.add(file);
+  }
   if (packed.size === 0) return { files, dispose: async () => {} };
   return inCopies(async (directory) => {
     const found: SourceFile[] = [];
@@ -180,27 +186,45 @@ export async function localFiles(path: string): Promise<SourceFile[]> {
 
 // ------------------------------------------------------------------------------------------------------------ gzip
 
-export const GZIP_MARK = Buffer.from([0x1f, 0x8b]);
+const GZIP_MARK = Buffer.from([0x1f, 0x8b]);
+/** Bytes of one read. */
+const READ_BYTES = 1024 * 1024;
 
-/** Whether the content is compressed, regardless of the name. Errors of reading are left to the file's reader. */
-async function isGzip(path: string): Promise<boolean> {
-  const file = await open(path, 'r').catch(() => undefined);
+/**
+ * Opens a file. Its content decides whether it is gzip, which is unpacked piece by piece.
+ *
+ * @throws PermanentError `CaptureUnreadable`, from the stream too
+ */
+export async function openCapture({ path, name }: Pick<SourceFile, 'path' | 'name'>) {
   try {
-    const first = await file?.read(Buffer.alloc(2), 0, 2, 0).catch(() => undefined);
-    return first?.buffer.equals(GZIP_MARK) ?? false;
-  } finally {
-    await file?.close();
+    const file = await open(path);
+    const { buffer } = await file.read(Buffer.alloc(2), 0, 2, 0);
+    const isGzip = buffer.equals(GZIP_MARK);
+    const pieces = file.createReadStream({ start: 0, highWaterMark: READ_BYTES });
+    // Errors of the parts end the whole stream, and so reach its reader.
+    const whole = isGzip ? compose(pieces, createGunzip({ chunkSize: READ_BYTES }), () => {}) : pieces;
+    return { isGzip, stream: named(whole, name), close: () => void pieces.destroy() };
+  } catch (error) {
+    throw unreadable(name, error);
   }
+}
+
+async function* named(stream: AsyncIterable<Uint8Array>, name: string): AsyncGenerator<Uint8Array> {
+  try {
+    yield* stream;
+  } catch (error) {
+    throw unreadable(name, error);
+  }
+}
+
+function unreadable(name: string, error: unknown): PermanentError {
+  const { code = '', message } = error as NodeJS.ErrnoException;
+  const got = code.startsWith('Z_') ? `damaged gzip: ${message}` : code || message;
+  return new PermanentError('CaptureUnreadable', 'The file cannot be read', { got, where: name }, error);
 }
 
 /** Unpacks a file to another file. @throws PermanentError `CaptureUnreadable` if it is damaged */
 export async function unpack(path: string, to: string, signal?: AbortSignal): Promise<void> {
-  try {
-    await pipeline(createReadStream(path), createGunzip(), createWriteStream(to), { signal });
-  } catch (error) {
-    const { code = '', message } = error as NodeJS.ErrnoException;
-    if (!code.startsWith('Z_')) throw error;
-    const facts = { got: `damaged gzip: ${message}`, where: path };
-    throw new PermanentError('CaptureUnreadable', 'The file cannot be read', facts, error);
-  }
+  const { stream } = await openCapture({ path, name: path });
+  await pipeline(stream, createWriteStream(to), { signal });
 }
