@@ -3,7 +3,9 @@
  * the next turn of that conversation.
  */
 import { hash } from 'node:crypto';
-import { parseJson } from '../../captures/json.ts';
+import type { ChatMessage } from '../../captures/types.ts';
+import { isTextPart } from '../../captures/wire/messages.ts';
+import { jsonIn } from '../../core/values/json-in.ts';
 
 /** Maximum number of turns to remember; the least recently used is dropped. 50,000 × about 200 bytes are 10 MB. */
 const MAX_REMEMBERED = 50_000;
@@ -16,55 +18,29 @@ export interface Turn {
   session: number;
 }
 
-interface Message {
-  role?: unknown;
-  content?: unknown;
-  tool_calls?: unknown;
+/** Returns the content of a message. A string and a list with one text part are equal. */
+function contentOf({ content }: ChatMessage): unknown {
+  if (!Array.isArray(content)) return content?.trim() ?? '';
+  return content.every(isTextPart)
+    ? content
+        .map(({ text }) => text)
+        .join('')
+        .trim()
+    : content;
 }
 
-/** Returns the text of a message. A string and a list with one text part are equal. */
-function contentOf(message: Message): string {
-  const { content } = message;
-  if (typeof content === 'string') return content.trim();
-  if (content === null || content === undefined) return '';
-  if (Array.isArray(content) && content.every((part) => part?.type === 'text' && typeof part.text === 'string')) {
-    return content
-      .map((part: { text: string }) => part.text)
-      .join('')
-      .trim();
-  }
-  return JSON.stringify(content);
-}
+/** Returns the tool calls, regardless of the order of their keys and the spacing of their arguments. */
+const callsOf = ({ tool_calls: calls }: ChatMessage): unknown[] =>
+  // Captured messages may have `null`.
+  (calls ?? []).map(({ id, function: { name, arguments: given } }) => [id, name, jsonIn(given) ?? given]);
 
-/** Returns the tool calls as text, regardless of the order of their keys and the spacing of their arguments. */
-function callsOf({ tool_calls: calls }: Message): string {
-  if (!Array.isArray(calls)) return calls ? JSON.stringify(calls) : '';
-  return JSON.stringify(
-    calls.map((call) => {
-      const { name, arguments: given } = call?.function ?? {};
-      return [call?.id, name, argumentsOf(given)];
-    }),
-  );
-}
-
-function argumentsOf(given: unknown): unknown {
-  if (typeof given !== 'string') return given;
-  const parsed = parseJson(given);
-  return parsed.ok ? parsed.value : given;
-}
-
-/** A role that is not a string may be an object without a text. */
-const roleOf = ({ role }: Message): string => (typeof role === 'string' ? role : `${JSON.stringify(role)}`);
-
-const digest = (before: string, message: Message): string =>
-  hash('sha1', `${before}\n${roleOf(message)}\n${contentOf(message)}\n${callsOf(message)}`, 'base64');
+const digest = (before: string, message: ChatMessage): string =>
+  hash('sha1', JSON.stringify([before, message.role, contentOf(message), callsOf(message)]), 'base64');
 
 interface Conversation extends Omit<Turn, 'turnIndex'> {
   /** Number of requests so far. */
   turns: number;
 }
-
-const isMessage = (value: unknown): value is Message => typeof value === 'object' && value !== null;
 
 /** Assigns requests, given in the order of their capture, to conversations. */
 export class SessionLinker {
@@ -75,8 +51,12 @@ export class SessionLinker {
    * @param reply the message that answered it, if it was captured.
    * @param begin gives a new conversation its name and number
    */
-  link(messages: unknown, reply: unknown, begin: () => Omit<Turn, 'turnIndex'>): Turn {
-    const list = Array.isArray(messages) ? messages.filter(isMessage) : [];
+  link(
+    messages: readonly ChatMessage[] | undefined,
+    reply: ChatMessage | undefined,
+    begin: () => Omit<Turn, 'turnIndex'>,
+  ): Turn {
+    const list = messages ?? [];
     let chain = '';
     let before: Conversation | undefined;
     for (const [i, message] of list.entries()) {
@@ -92,8 +72,7 @@ export class SessionLinker {
       }
     }
     const conversation = before ?? { ...begin(), turns: 0 };
-    if (list.length > 0 && isMessage(reply))
-      this.#remember(digest(chain, { role: 'assistant', ...reply }), conversation);
+    if (list.length > 0 && reply) this.#remember(digest(chain, reply), conversation);
     const { conversationId, session } = conversation;
     // A repeated turn, with another text or reply, has the next index: indexes are unique.
     return { conversationId, session, turnIndex: conversation.turns++ };
