@@ -69,6 +69,7 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
   const startMs = outcome.clock.epochMs(outcome.startAt);
   const incomplete = incompleteReason(outcome, results, unwritable.signal.reason);
   const finished = {
+    ...outcome,
     run,
     target: target.description,
     options,
@@ -78,12 +79,8 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
     startMs,
     // A replay without requests ends before its first request would have been sent.
     endMs: Math.max(startMs, outcome.clock.epochMs(performance.now())),
-    sent: outcome.sent,
-    unsent: outcome.unsent,
     wasCancelled: outcome.stopped && !unwritable.signal.aborted,
     incomplete,
-    maxConnections: outcome.maxConnections,
-    warmFailures: outcome.warmFailures,
   };
   const mlflow = request.mlflow ? { mlflow: mlflowFactsOf(request.mlflow) } : {};
   const unwritten = await results.finish(finished, { incomplete: incomplete ?? null, ...mlflow }).then(
@@ -91,7 +88,7 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
     (error: unknown) => error,
   );
   const rest = outcome.unsent > 0 ? await restOf(index, options, outcome) : undefined;
-  return { ...finished, failure: outcome.failure, rest, unwritten };
+  return { ...finished, rest, unwritten };
 }
 
 function send(request: ReplayRequest, results: ResultSet, signal: AbortSignal): Promise<SendOutcome> {

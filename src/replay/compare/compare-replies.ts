@@ -61,20 +61,12 @@ const documentOf = (reply: ComparableReply): { value: unknown } | undefined =>
 const furtherPairs = ({ further: before = [] }: ComparableReply, { further: after = [] }: ComparableReply) =>
   Array.from({ length: Math.max(before.length, after.length) }, (_, i) => [before[i], after[i]] as const);
 
-type ToolCall = { function?: { name?: unknown; arguments?: unknown } } | null;
-
-const calledTools = ({ toolCalls = [] }: ComparableReply) =>
-  (toolCalls as ToolCall[]).map((call) => call?.function ?? {});
-
-const toolNames = (reply: ComparableReply): string =>
-  JSON.stringify(calledTools(reply).map(({ name }) => name ?? null));
+const toolNames = ({ toolCalls = [] }: ComparableReply): string =>
+  JSON.stringify(toolCalls.map((call) => call.function.name));
 
 /** Names and arguments as values, because models write the same object in many ways. */
-const toolValues = (reply: ComparableReply): unknown[] =>
-  calledTools(reply).map(({ name, arguments: given }) => [
-    name,
-    typeof given === 'string' ? (documentIn(given)?.value ?? given) : given,
-  ]);
+const toolValues = ({ toolCalls = [] }: ComparableReply): unknown[] =>
+  toolCalls.map(({ function: { name, arguments: given } }) => [name, documentIn(given)?.value ?? given]);
 
 /** Returns the texts of all choices. JSON in an unknown form has no texts. */
 const textsOf = ({ unread, text, further = [] }: ComparableReply): string[] => (unread ? [] : [text, ...further]);

@@ -2,28 +2,22 @@
 import { INVALID_REPLY, type Measured } from '../measure/measure.ts';
 import { nothingSaid, type ReplyContent } from '../reply/content.ts';
 
-export interface ComparableReply
-  extends Pick<
-    ReplyContent,
-    'blank' | 'kind' | 'text' | 'unread' | 'further' | 'finishReasons' | 'document' | 'digest' | 'notRead'
-  > {
+export interface ComparableReply extends Omit<ReplyContent, 'error' | 'problem' | 'usage' | 'ended'> {
   ok: boolean;
   /** Set if the reply is an error. */
   error?: { code?: number; message: string };
   /** Set if the request was canceled, so that its reply is unknown. */
   cancelled?: true;
-  toolCalls?: unknown[];
   /** Size in bytes of a reply that was too large to keep. Its content is not here. */
   notKeptBytes?: number;
 }
 
 /** A reply that cannot be read as its content type is an error, whether captured or live. */
 function replyOf(content: ReplyContent): ComparableReply {
-  const { error, problem, ...said } = content;
+  const { error, problem, usage: _, ended: __, ...said } = content;
   if (error) return { ok: false, error: { code: error.code, message: error.message }, text: '' };
   if (problem !== undefined) return { ok: false, error: { message: problem }, text: '', blank: said.blank };
-  const { blank, kind, text, unread, further, finishReasons, toolCalls, document, digest, notRead } = said;
-  return { ok: true, blank, kind, text, unread, further, finishReasons, toolCalls, document, digest, notRead };
+  return { ok: true, ...said };
 }
 
 /** Returns the captured reply. An empty value counts as an answer; an empty message does not. */

@@ -51,7 +51,6 @@ const METRIC_TAGS = Object.keys(REQUEST_METRICS) as RequestMetric[];
 export class RunStats implements Counts {
   readonly distributions = new Map<DistributionMetric, Distribution>();
   readonly errors = new Map<string, ErrorCount>();
-  readonly statuses = new Map<string, number>();
   succeeded = 0;
   /** Includes canceled requests, as AIPerf counts them. */
   failed = 0;
@@ -101,8 +100,6 @@ export class RunStats implements Counts {
     this.distribution('credit_to_start_latency').add(exchange.startedAt - measured.scheduledAt);
     this.distribution('replay_client_lag').add(exchange.startedAt - measured.roomAt);
     this.busyMs += exchange.endAt - exchange.startedAt;
-    const status = String(error?.code ?? (exchange.status || error?.type));
-    this.#countStatus(status);
     if (error) {
       this.failed++;
       if (measured.cancelled) this.cancelled++;
@@ -132,10 +129,6 @@ export class RunStats implements Counts {
     if (measured.gaps) for (const gap of measured.gaps) this.distribution('inter_chunk_latency').add(gap);
   }
 
-  #countStatus(status: string, count = 1): void {
-    this.statuses.set(status, (this.statuses.get(status) ?? 0) + count);
-  }
-
   #countError(error: ExchangeError, count = 1): void {
     let key = `${error.code ?? ''}|${error.type}|${error.message}`;
     let kept = error;
@@ -155,7 +148,6 @@ export class RunStats implements Counts {
     for (const count of COUNTS) this[count] += other[count];
     this.withObjectives ||= other.withObjectives;
     for (const { error, count } of other.errors) this.#countError(error, count);
-    for (const [status, count] of Object.entries(other.statuses)) this.#countStatus(status, count);
     this.firstStartMs = Math.min(this.firstStartMs, other.firstStartMs ?? Infinity);
     this.lastEndMs = Math.max(this.lastEndMs, other.lastEndMs ?? -Infinity);
   }
@@ -167,7 +159,6 @@ export class RunStats implements Counts {
       ...(Object.fromEntries(COUNTS.map((count) => [count, this[count]])) as Counts),
       withObjectives: this.withObjectives,
       errors: [...this.errors.values()],
-      statuses: Object.fromEntries(this.statuses),
       firstStartMs: Number.isFinite(this.firstStartMs) ? this.firstStartMs : null,
       lastEndMs: Number.isFinite(this.lastEndMs) ? this.lastEndMs : null,
     };

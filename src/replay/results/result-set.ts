@@ -156,7 +156,6 @@ function ownJson(replay: FinishedReplay, own: Record<string, unknown>): string {
     ...replayFactsOf(replay),
     ...own,
     skipped: Object.fromEntries(skippedReasons),
-    statuses: Object.fromEntries(stats.statuses),
     statistics: stats.toJSON(),
     report: report.toJSON(),
   };

@@ -170,7 +170,7 @@ describe('compareReplies', () => {
     [
       'a tool call in place of words',
       text('Fine.'),
-      { ...text(''), toolCalls: [{ function: { name: 'f' } }] },
+      { ...text(''), toolCalls: [{ type: 'function', function: { name: 'f', arguments: '{}' } }] },
       { sameTools: false },
       ['tools-changed', 'little-in-common'],
     ],
@@ -207,7 +207,7 @@ describe('compareReplies', () => {
     const call = (name: string, args: string): ComparableReply => ({
       ok: true,
       text: '',
-      toolCalls: [{ id: Math.random(), function: { name, arguments: args } }],
+      toolCalls: [{ id: String(Math.random()), type: 'function', function: { name, arguments: args } }],
     });
     expect(compareReplies(call('track', '{"id":1}'), call('track', '{ "id": 1 }'))).toMatchObject({
       same: true,
