@@ -45,8 +45,7 @@ export async function withNewFile<T>(path: string, work: (write: WriteLine) => P
 }
 
 /** @throws PermanentError `FileExists` */
-export function assertNew(path: string): void {
+export function assertNew(path: string, expected = 'the name of a new file'): void {
   if (!existsSync(path)) return;
-  const expected = 'the name of a new file';
   throw new PermanentError('FileExists', 'The file exists, and is not overwritten', { got: path, expected });
 }

@@ -1,11 +1,12 @@
 /** `inference-monitor init`: writes a new `.env`, by asking or by flags. */
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { InvalidArgumentError } from 'commander';
 import { doubtsAbout } from '../../lib/settings/checks.ts';
 import { parseSettings, SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { checkNames } from '../../src/core/errors/nearest.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
-import { dotenvExists, dotenvText, writeNewFile } from '../../src/core/settings/dotenv-file.ts';
+import { dotenvText } from '../../src/core/settings/dotenv-file.ts';
+import { assertNew, withNewFile } from '../cli/new-file.ts';
 import { command, option, options } from '../cli/options.ts';
 import { EXIT, notice } from '../cli/output.ts';
 import { Stopped } from '../cli/stop-signals.ts';
@@ -36,7 +37,7 @@ const OPTIONS = options(
 
 export default command('init', OPTIONS, async ({ set, region, out, yes, ...flags }) => {
   const file = out ?? (process.env.DOTENV_CONFIG_PATH || '.env');
-  if (existsSync(file)) throw dotenvExists(file);
+  assertNew(file, 'to edit it (inference-monitor doctor checks it), or another file with --out');
   checkNames('setting', Object.keys(set), SETTING_NAMES);
   const given = {
     ...set,
@@ -53,12 +54,13 @@ export default command('init', OPTIONS, async ({ set, region, out, yes, ...flags
     const say = prompt === undefined ? notice : (line: string) => prompt.say(line);
     const values = await collect(given, foundAccount(clients, say), place, prompt);
     const written = { ...values, ...(place && { AWS_REGION: place }) };
-    writeNewFile(file, dotenvText(readFileSync(packagePath('.env.example'), 'utf8'), written));
+    const text = dotenvText(readFileSync(packagePath('.env.example'), 'utf8'), written);
+    await withNewFile(file, (write) => write(Buffer.from(text.trimEnd())));
     const settings = parseSettings({ ...values, CDK_DEFAULT_REGION: place });
     for (const doubt of doubtsAbout(settings)) notice(`${doubt}.`);
     notice(`Wrote ${file}. Next: inference-monitor doctor`);
-    const text = 'Ask the judge one question now, for some cents? y, or Enter for no';
-    const answer = await prompt?.ask({ text, optional: true, fault: () => undefined }).catch(() => '');
+    const question = 'Ask the judge one question now, for some cents? y, or Enter for no';
+    const answer = await prompt?.ask({ text: question, optional: true, fault: () => undefined }).catch(() => '');
     if (answer?.toLowerCase() !== 'y' || place === undefined) return;
     const found = await askJudge({ lambda: clients.lambda, region: place, settings }, settings.BEDROCK_MODEL_ID);
     for (const { level, message } of found) notice(`${level}: ${message}`);

@@ -366,7 +366,7 @@ describe('a command says first where it acts', () => {
 test('never overwrites a file', async () => {
   writeFileSync(file, 'MINE=1\n');
   expect(await init([...FLAGS, '--bucket', 'b-1', '--mlflow', 'https://m.example.com'])).toMatch(
-    /^DotenvExists: .* exists already, and is not overwritten; .* expected: to edit it \(inference-monitor doctor checks it\), or another file with --out$/,
+    /^FileExists: The file exists, and is not overwritten; got: .*; expected: to edit it \(inference-monitor doctor checks it\), or another file with --out$/,
   );
   expect(readFileSync(file, 'utf8')).toBe('MINE=1\n');
 });

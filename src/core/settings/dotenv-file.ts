@@ -1,6 +1,6 @@
-/** The user's `.env`: reads it, and writes a new one. */
+/** The user's `.env`: reads it, and makes the text of a new one. */
 
-import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { parse } from 'dotenv';
 import { PermanentError } from '../errors/errors.ts';
 import { readText } from '../errors/read-text.ts';
@@ -70,23 +70,4 @@ export function dotenvText(example: string, values: Readonly<Record<string, stri
     got: `${lost[1].length} characters`,
     expected: 'a value on one line, without one of the quotes \' " `',
   });
-}
-
-/** The error for a file that exists, which is never overwritten. */
-export const dotenvExists = (file: string): PermanentError =>
-  new PermanentError('DotenvExists', `${file} exists already, and is not overwritten`, {
-    got: file,
-    expected: 'to edit it (inference-monitor doctor checks it), or another file with --out',
-  });
-
-/** Writes a file that does not exist yet, whole or not at all. @throws PermanentError `DotenvExists` */
-export function writeNewFile(file: string, text: string): void {
-  try {
-    writeFileSync(file, text, { flag: 'wx' });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw dotenvExists(file);
-    // A full disk may have taken a part.
-    rmSync(file, { force: true });
-    throw error;
-  }
 }
