@@ -36,17 +36,6 @@ export function assertValid(given: Values): void {
   throw new PermanentError('InvalidSettings', `Some settings are wrong:\n  ${faults.join('\n  ')}`);
 }
 
-/** Leaves out values that equal the defaults, so that the file keeps its comments. */
-function withoutDefaults(values: Values): Values {
-  const { SAGEMAKER_ENDPOINT_NAME: endpoint } = values;
-  const defaults: Values = {
-    DATA_CAPTURE_S3_PREFIX: `${endpoint}/`,
-    ENDPOINT_VARIANTS: 'AllTraffic',
-    EVALUATION_SAMPLE_RATE: '1',
-  };
-  return Object.fromEntries(Object.entries(values).filter(([name, value]) => value !== '' && value !== defaults[name]));
-}
-
 const TEXTS: Readonly<Record<string, string>> = questions;
 
 /**
@@ -88,7 +77,7 @@ export async function collect(
   await ask('EVALUATION_SAMPLE_RATE', { initial: '1' });
   await ask('ALARM_EMAIL', { optional: true });
   for (;;) {
-    const found = withoutDefaults(values);
+    const found = Object.fromEntries(Object.entries(values).filter(([, value]) => value !== ''));
     const { wrong } = examineSettings({ ...found, CDK_DEFAULT_REGION: region });
     if (wrong.length === 0) return found;
     const lines = wrong.map((each) => `  ${describeWrong(each)}`).join('\n');

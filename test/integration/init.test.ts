@@ -129,6 +129,8 @@ test('offers buckets where Data Capture is off, and asks without credentials', a
   expect(off.values).toEqual({
     SAGEMAKER_ENDPOINT_NAME: 'garden',
     DATA_CAPTURE_S3_BUCKET: 'some-bucket',
+    DATA_CAPTURE_S3_PREFIX: 'garden/',
+    EVALUATION_SAMPLE_RATE: '1',
     MLFLOW_TRACKING_URI: 'https://mlflow.example.com',
     STACK_PREFIX: 'garden',
     ALARM_EMAIL: 'me@example.com',
@@ -203,12 +205,12 @@ test('writes by flags alone, with what the endpoint and MLflow say, and the comm
 
 test.each([
   ['my-captures', 'datacapture/garden/'],
-  ['b-1', undefined],
+  ['b-1', 'garden/'],
 ])('looks the prefix up that belongs to the bucket %s', async (bucket, prefix) => {
   await init([...FLAGS, '--bucket', bucket, '--mlflow', 'https://m.example.com']);
   const written = parse(readFileSync(file, 'utf8'));
-  expect(written).toMatchObject({ DATA_CAPTURE_S3_BUCKET: bucket, ENDPOINT_VARIANTS: 'a,b', SHADOW_VARIANTS: 'c' });
-  expect(written.DATA_CAPTURE_S3_PREFIX || undefined).toBe(prefix);
+  const captures = { DATA_CAPTURE_S3_BUCKET: bucket, DATA_CAPTURE_S3_PREFIX: prefix };
+  expect(written).toMatchObject({ ...captures, ENDPOINT_VARIANTS: 'a,b', SHADOW_VARIANTS: 'c' });
 });
 
 test('needs no AWS if the flags say everything', async () => {
