@@ -8,8 +8,7 @@ import { command, type FlagsOf } from '../cli/options.ts';
 import { EXIT, notice, print } from '../cli/output.ts';
 import { parseLocation } from '../offline/capture-files.ts';
 import { placeText } from './inspect-text.ts';
-import { JUDGE_OPTIONS } from './judge-options.ts';
-import { type JudgeReport, judgeFiles } from './judge-run.ts';
+import { JUDGE_OPTIONS, type JudgeReport, judgeFiles } from './judge-run.ts';
 
 export default command('judge', JUDGE_OPTIONS, judge);
 
