@@ -11,10 +11,6 @@ import { followRuns, type RunProgress, runWatcher, untilNextPoll } from './run-p
 
 type FileToPut = Pick<CaptureFile, 'path' | 'key' | 'bytes'>;
 
-/** The last poll of a run, and the objects that started it. */
-export type Run = Pick<RunProgress, 'name' | 'arn' | 'status'> &
-  Partial<Pick<RunProgress, 'error' | 'cause' | 'output'>> & { keys: readonly string[] };
-
 interface ProcessFilesOptions {
   clients: AwsClients;
   captureBucket: string;
@@ -43,20 +39,16 @@ const CLOCK_SLACK_MS = 60_000;
 /**
  * Puts all files unchanged and waits until every execution that it started has ended, successfully or not.
  *
- * @returns the runs, in the order in which they were found
+ * @returns the last poll of each run, in the order in which they were found
  * @throws Error if no execution starts for a file in time
  */
-export async function processFiles(options: ProcessFilesOptions): Promise<Run[]> {
+export async function processFiles(options: ProcessFilesOptions): Promise<RunProgress[]> {
   const { clients, workBucket, files, signal, onPoll = () => {} } = options;
   const since = Date.now() - CLOCK_SLACK_MS;
   await putCaptures(clients, options.captureBucket, files, signal);
   const found = await startedRuns(options, since);
-  const results = await followRuns(
-    found.map((run) => runWatcher(clients, workBucket, run)),
-    onPoll,
-    signal,
-  );
-  return results.map((result, index) => ({ ...result, keys: found[index]?.keys ?? [] }));
+  const watchers = found.map((run) => runWatcher(clients, workBucket, run));
+  return followRuns(watchers, onPoll, signal);
 }
 
 /** Waits until each file has a run that started since a time. */
@@ -66,7 +58,7 @@ async function startedRuns(options: ProcessFilesOptions, since: number) {
   const own = new Set(files.map(({ key }) => key));
   const waiting = new Set(own);
   const described = new Set<string>();
-  const found: { name: string; arn: string; keys: string[] }[] = [];
+  const found: { name: string; arn: string }[] = [];
   for (;;) {
     const started = listedExecutions(clients.sfn, stateMachineArn, { fromMs: since });
     for await (const { executionArn: arn = '', name = '' } of started) {
@@ -75,7 +67,7 @@ async function startedRuns(options: ProcessFilesOptions, since: number) {
       const { input } = await clients.sfn.send(new DescribeExecutionCommand({ executionArn: arn }));
       const keys = (await keysOf(input, options)).filter((key) => own.has(key));
       for (const key of keys) waiting.delete(key);
-      if (keys.length > 0) found.push({ name, arn, keys });
+      if (keys.length > 0) found.push({ name, arn });
     }
     const [late] = waiting;
     if (late === undefined) return found;

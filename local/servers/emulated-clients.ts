@@ -1,11 +1,7 @@
 /** The AWS clients of an emulated AWS. */
 import { Agent } from 'node:https';
-import { CloudFormationClient } from '@aws-sdk/client-cloudformation';
-import { LambdaClient } from '@aws-sdk/client-lambda';
-import { S3Client } from '@aws-sdk/client-s3';
-import { SFNClient } from '@aws-sdk/client-sfn';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
-import type { AwsClients } from '../../bin/operate/aws-clients.ts';
+import { type AwsClients, environmentClients } from '../../bin/operate/aws-clients.ts';
 
 /** The address of an emulated AWS, and the variables that its users set. */
 interface EmulatedAws {
@@ -20,7 +16,7 @@ interface EmulatedAws {
  * profile.
  */
 export function emulatedClients(aws: EmulatedAws): AwsClients {
-  const config = {
+  return environmentClients({
     endpoint: aws.url,
     region: aws.region,
     credentials: {
@@ -31,11 +27,5 @@ export function emulatedClients(aws: EmulatedAws): AwsClients {
     useFipsEndpoint: false,
     useDualstackEndpoint: false,
     requestHandler: new NodeHttpHandler(aws.ca ? { httpsAgent: new Agent({ ca: aws.ca }) } : {}),
-  };
-  return {
-    s3: new S3Client({ ...config, forcePathStyle: true }),
-    sfn: new SFNClient(config),
-    cloudFormation: new CloudFormationClient(config),
-    lambda: new LambdaClient(config),
-  };
+  });
 }

@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
 import type { AwsClients } from '../../bin/operate/aws-clients.ts';
-import { processFiles, type Run } from '../../bin/operate/process-files.ts';
+import { processFiles } from '../../bin/operate/process-files.ts';
+import type { RunProgress } from '../../bin/operate/run-progress.ts';
 import { traceIdOf } from '../../src/captures/trace/ids.ts';
 import type { StackOutputs } from '../../src/core/contract/names.ts';
 import { type LambdaEnvironment, readEnvironment } from '../../src/core/settings/environment.ts';
@@ -62,7 +63,7 @@ export async function putAndFollow(
   { captureBucket, workBucket, stateMachineArn }: StackOutputs,
   { key, text }: { key: string; text: string },
   more: { onProgress?: (text: string) => void; signal?: AbortSignal } = {},
-): Promise<{ run: Run; executions: number }> {
+): Promise<{ run: RunProgress; executions: number }> {
   const folder = mkdtempSync(join(tmpdir(), 'captures-'));
   try {
     const path = join(folder, 'captures.jsonl');
