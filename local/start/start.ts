@@ -1,8 +1,10 @@
 /** `npm start`: runs the whole pipeline on one machine, from capture files to traces and verdicts in MLflow. */
+import { relative, resolve } from 'node:path';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { terminal } from '../../bin/cli/output.ts';
 import { startProgress } from '../../bin/cli/progress.ts';
 import { INTERRUPTED, Stopped, type Stopping, stopOnSignals } from '../../bin/cli/stop-signals.ts';
+import type { StartFlags } from '../../bin/commands/start.ts';
 import { findCaptures } from '../../bin/operate/capture-files.ts';
 import { describeError } from '../../src/core/errors/describe-error.ts';
 import { isClone, packagePath } from '../../src/core/process/package-folder.ts';
@@ -21,36 +23,47 @@ import { type EnvFile, writeEnvFile } from './env-file.ts';
 import { type DeployedEndpoint, deployEndpoints, startEnvironment } from './environment.ts';
 import { forecastLines, measureFiles } from './forecast.ts';
 import { findLabels, joinLabels, processCaptures } from './process-captures.ts';
-import { asShown, parseStartOptions, type StartOptions } from './start-options.ts';
 
-async function main(options: StartOptions, stopping: Stopping): Promise<number> {
+/** npm runs scripts in the project's folder, but the user means a relative path from their own. */
+const typedIn = (): string => process.env.INIT_CWD ?? process.cwd();
+export const asTyped = (path: string): string => resolve(typedIn(), path);
+
+/** Shortens a path to the form the user would type. */
+function asShown(path: string): string {
+  const short = relative(typedIn(), path);
+  return short.length < path.length ? short : path;
+}
+
+async function main(options: StartFlags, stopping: Stopping): Promise<number> {
   const progress = startProgress(process.stderr);
   const { signal, stopped } = stopping;
   signal.addEventListener('abort', () => progress.close('Stopping …'));
   const unlessStopped = <T>(work: Promise<T>): Promise<T> =>
     Promise.race([work, stopped.then(() => Promise.reject(new Stopped()))]);
-  const captures = options.captures ?? packagePath('examples', 'captures');
+  const { bedrock = false, exit = false } = options;
+  const captures = options.captures ? asTyped(options.captures) : packagePath('examples', 'captures');
+  const keep = options.keep && asTyped(options.keep);
   const given = givenSettings(captures);
   for (const slip of settingSlips()) progress.log(`warning: ${slip}`);
   // Report invalid input before anything starts.
-  checkProtection(given, options);
-  const real = options.bedrock && { region: bedrockRegion(options) };
+  checkProtection(given, { bedrock, keep });
+  const real = bedrock && { region: bedrockRegion(options) };
   const checked = checkSettings(personSettings(given, { real, url: 'http://127.0.0.1' }).settings);
   const endpoints = await unlessStopped(findCaptures(captures, options.endpoint));
   const labels = await unlessStopped(findLabels(captures, endpoints));
   const sizes = await unlessStopped(measureFiles(endpoints.flatMap(({ files }) => files)));
-  const forward = options.bedrock ? await unlessStopped(bedrockTarget(options)) : undefined;
-  for (const line of forecastLines(sizes, checked, options.bedrock)) progress.log(line);
+  const forward = bedrock ? await unlessStopped(bedrockTarget(options)) : undefined;
+  for (const line of forecastLines(sizes, checked, bedrock)) progress.log(line);
   progress.show('Starting the emulated AWS, MLflow and the judge …');
   const replayed = await startStandInEndpoint();
   // If the judge is a SageMaker endpoint, the stand-in judge answers for all endpoints.
   const endpointUrl = /^sagemaker:/.test(checked.BEDROCK_MODEL_ID) ? undefined : replayed.url;
   const environment = await startEnvironment({
     log: progress.log,
-    awsPort: options.awsPort,
+    awsPort: options.port,
     mlflowPort: options.mlflowPort,
     judgePort: options.judgePort,
-    mlflowDirectory: options.keep,
+    mlflowDirectory: keep,
     judge: forward ? { forward } : { path: STAND_IN_PATH },
     awsEnv: endpointUrl === undefined ? {} : { AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: endpointUrl },
     signal,
@@ -62,25 +75,23 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
   const work = async (): Promise<number> => {
     const deployed = await deployEndpoints(environment, endpoints, settings, progress.show, signal);
     const answers = endpointUrl ?? environment.judge.url;
-    if (!options.exit) envFile = writeEnvFile({ environment, deployed, settings, endpointUrl: answers });
+    if (!exit) envFile = writeEnvFile({ environment, deployed, settings, endpointUrl: answers });
     progress.show('Waiting for MLflow …');
     await environment.mlflow;
     if (forward === undefined)
       progress.log("Verdicts are by a stand-in's rules, not a model's; --bedrock asks the model.");
     const [first] = deployed;
-    const own = { settings: checked, mlflowUrl: environment.mlflowUrl, exit: options.exit, progress, signal };
+    const own = { settings: checked, mlflowUrl: environment.mlflowUrl, exit: exit, progress, signal };
     const failed: boolean[] = [];
     for (const each of deployed) failed.push(await processCaptures(each, own));
     if (first && labels !== undefined) await joinLabels(first, labels, signal);
-    const page = envFile
-      ? usePage(envFile.path, deployed.slice(1))
-      : [options.keep && `MLflow's database: ${options.keep}`];
+    const page = envFile ? usePage(envFile.path, deployed.slice(1)) : [keep && `MLflow's database: ${keep}`];
     process.stdout.write(pageText(page, terminal()));
     return failed.includes(true) ? 1 : 0;
   };
   try {
     const code = await unlessStopped(work());
-    if (!options.exit) await stopped;
+    if (!exit) await stopped;
     return code;
   } finally {
     progress.end();
@@ -107,11 +118,11 @@ function usePage(envFile: string, others: readonly DeployedEndpoint[]): Page {
 
 const DEFAULT_BEDROCK_REGION = 'us-east-1';
 
-const bedrockRegion = ({ region }: StartOptions): string =>
+const bedrockRegion = ({ region }: StartFlags): string =>
   region ?? process.env.AWS_REGION ?? process.env.AWS_DEFAULT_REGION ?? DEFAULT_BEDROCK_REGION;
 
 /** Returns where the stand-in judge forwards its calls. @throws Error if there are no AWS credentials */
-async function bedrockTarget(options: StartOptions): Promise<ForwardTarget> {
+async function bedrockTarget(options: StartFlags): Promise<ForwardTarget> {
   try {
     await defaultProvider()();
   } catch (error) {
@@ -125,11 +136,11 @@ async function bedrockTarget(options: StartOptions): Promise<ForwardTarget> {
   return { region: bedrockRegion(options), endpoint: endpoint || undefined };
 }
 
-async function run(): Promise<number> {
+/** Runs until Ctrl-C, or with `--exit` until the result is printed. @returns the exit code */
+export async function start(flags: StartFlags): Promise<number> {
   const stopping = stopOnSignals();
   try {
-    const options = parseStartOptions(process.argv.slice(2));
-    return await main(options, stopping);
+    return await main(flags, stopping);
   } catch (error) {
     // Ctrl-C also reaches the child processes, so their errors are not reported.
     if (stopping.signal.aborted) return INTERRUPTED;
@@ -137,5 +148,3 @@ async function run(): Promise<number> {
     return 1;
   }
 }
-
-process.exit(await run());

@@ -34,13 +34,17 @@ export function command(script: string, args: string[], env: Record<string, stri
   };
 }
 
+/** `npm start`, with these arguments. */
+export const startCommand = (args: string[], env: Record<string, string>): Command =>
+  command('../bin/inference-monitor.ts', ['start', ...args], env);
+
 /** @param moments when it gets a Ctrl-C, each with the text that it has printed by then */
 export function testStop(moments: [when: string, said: string][]): void {
   describe('npm start when it is stopped', () => {
     // None of the cases waits for MLflow, which takes longest.
     test.each(moments)('%s: reports it immediately and leaves nothing behind', async (_, said) => {
       const { FUNCTION_BUNDLES = '' } = process.env;
-      const start = command('start/start.ts', [], { FUNCTION_BUNDLES });
+      const start = startCommand([], { FUNCTION_BUNDLES });
       while (!start.output().includes(said)) await new Promise((resolve) => setTimeout(resolve, 20));
       const started = descendantsOf(start.process.pid ?? 0);
       const at = Date.now();

@@ -8,7 +8,7 @@ import { packagePath } from '../../src/core/process/package-folder.ts';
 import { mixedLines } from '../helpers/deployed-captures.ts';
 import { descendantsOf, listeningOf, runningProcesses } from '../helpers/deployed-processes.ts';
 import { startDeployedReader } from '../helpers/deployed-reader.ts';
-import { type Command, command } from '../helpers/start-command.ts';
+import { type Command, command, startCommand } from '../helpers/start-command.ts';
 import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 /** The shell of a user who works with AWS. Only its judging settings may reach the emulated side. */
@@ -40,7 +40,7 @@ describe('npm start', () => {
     writeFileSync(join(hour, 'b.jsonl'), mixedLines('start-b').join('\n'));
     // The bundles of the test run, which the same code makes.
     const { FUNCTION_BUNDLES = '' } = process.env;
-    start = command('start/start.ts', [folder], { ...PERSONS_SHELL, FUNCTION_BUNDLES });
+    start = startCommand([folder], { ...PERSONS_SHELL, FUNCTION_BUNDLES });
     await new Promise<void>((resolve, reject) => {
       const timer = setInterval(() => {
         if (start.output().includes('until Ctrl-C')) resolve();
@@ -174,14 +174,14 @@ describe('npm start explains what to do', () => {
     const taken = createServer().listen(0, '127.0.0.1');
     await new Promise((resolve) => taken.once('listening', resolve));
     const { port } = taken.address() as { port: number };
-    const start = command('start/start.ts', [folder, '--mlflow-port', String(port)], {});
+    const start = startCommand([folder, '--mlflow-port', String(port)], {});
     expect(await start.code).toBe(1);
     expect(start.output()).toMatch(new RegExp(`Port ${port} is in use[^]*Set another one with --mlflow-port`));
     taken.close();
   });
 
   test('if there are no captures', async () => {
-    const start = command('start/start.ts', [packagePath('lib')], {});
+    const start = startCommand([packagePath('lib')], {});
     expect(await start.code).toBe(1);
     expect(start.output()).toMatch(/no capture files\n +got: .*\n +expected: files that end with \.jsonl/);
   });
@@ -190,7 +190,7 @@ describe('npm start explains what to do', () => {
     const folder = temporaryFolder('start-');
     writeFileSync(join(folder, 'a.jsonl'), '{}\n');
     const nowhere = join(folder, 'none');
-    const start = command('start/start.ts', [folder, '--bedrock'], {
+    const start = startCommand([folder, '--bedrock'], {
       AWS_CONFIG_FILE: nowhere,
       AWS_SHARED_CREDENTIALS_FILE: nowhere,
       AWS_EC2_METADATA_DISABLED: 'true',

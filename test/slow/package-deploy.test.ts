@@ -74,7 +74,7 @@ test('start runs all of it in the working directory, and smoke sends a capture t
       said += text;
       if (said.includes('stays up')) break;
     }
-    expect(said).toMatch(/traced 34,(.|\n)*npx inference-monitor worst(.|\n)*\nsource \.local\/env/);
+    expect(said).toMatch(/traced 34,(.|\n)*inference-monitor worst(.|\n)*\nsource \.local\/env/);
     const smoke = 'source .local/env && npx inference-monitor smoke';
     expect((await run('bash', ['-c', smoke], place)).stdout).toMatch(/^ok +trace /m);
   } finally {

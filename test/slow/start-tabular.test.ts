@@ -1,11 +1,11 @@
 /** `npm start -- examples/tabular`, to its table of quality. */
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
-import { command } from '../helpers/start-command.ts';
+import { startCommand } from '../helpers/start-command.ts';
 
 test('the labels in the folder of captures are joined, and the output ends with the table of quality', async () => {
   await defaultPythonEnvironment();
   const { FUNCTION_BUNDLES = '' } = process.env;
-  const start = command('start/start.ts', ['examples/tabular', '--exit'], { FUNCTION_BUNDLES });
+  const start = startCommand(['examples/tabular', '--exit'], { FUNCTION_BUNDLES });
   expect([await start.code, start.output()]).toEqual([0, expect.any(String)]);
   const output = start.output();
   expect(output).toMatch(/^captured 171, traced 171, /m);

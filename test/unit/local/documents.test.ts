@@ -10,7 +10,7 @@ import RUN_BY from './run-by.json' with { type: 'json' };
 
 const GLOBAL = ['--help', '--version', '--debug', '--no-color'];
 /** Their options are those of other programs. */
-const PASSES_ON = ['deploy', 'destroy', 'smoke', 'start'];
+const PASSES_ON = ['deploy', 'destroy', 'smoke'];
 
 const blocks = documents().flatMap(shellBlocks);
 

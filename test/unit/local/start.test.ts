@@ -1,9 +1,10 @@
 /** What `npm start` leaves for other commands, and when it fails. */
 import { execFileSync } from 'node:child_process';
 import { readdirSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { writeEnvFile } from '../../../local/start/env-file.ts';
 import { hasFailed } from '../../../local/start/process-captures.ts';
+import { asTyped } from '../../../local/start/start.ts';
 import { SummaryBuilder } from '../../../src/monitoring/summary.ts';
 import { temporaryFolder } from '../../helpers/temporary-folder.ts';
 
@@ -65,4 +66,11 @@ test.each([
   const summary = new SummaryBuilder({ name: 'run-1', startTime: '2026-11-20T10:00:00Z' }).build();
   Object.assign(summary.lines, lines);
   expect(hasFailed({ status, summary })).toBe(failed);
+});
+
+test('a path is of the folder where npm was called', () => {
+  const { INIT_CWD = '' } = process.env;
+  process.env.INIT_CWD = '/somewhere/else';
+  expect([asTyped('../captures'), asTyped('/absolute')]).toEqual([resolve('/somewhere/captures'), '/absolute']);
+  process.env.INIT_CWD = INIT_CWD;
 });
