@@ -14,7 +14,7 @@ import { joinLabels } from '../../src/ground-truth/join/join-labels.ts';
 import { labeledHours, readLabeled } from '../../src/ground-truth/join/labeled-store.ts';
 import { readLabelFiles } from '../../src/ground-truth/labels/read-files.ts';
 import { listSegments, readSegment } from '../../src/ground-truth/labels/waiting.ts';
-import { idRow, inferenceRow } from '../../src/ground-truth/predictions/ledger-rows.ts';
+import { rowsOfPrediction } from '../../src/ground-truth/predictions/ledger-rows.ts';
 import type { StepDependencies } from '../../src/ground-truth/types.ts';
 import { labelScorers, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { appendRows } from '../../src/ledger/files.ts';
@@ -51,8 +51,11 @@ export async function index(
   });
   const work = { storage, workBucket };
   const kept = { days: 30, isCounted: false };
-  await appendRows(work, { inferences: rows.map((row) => inferenceRow(row, eventOf(row), kept)) });
-  await appendRows(work, { 'ids/inferences': rows.map((row) => idRow(row, eventOf(row))) });
+  const all = rows.map((row) => ({ event: eventOf(row), ...rowsOfPrediction(row, kept) }));
+  await appendRows(work, { inferences: all.map(({ event, inferences }) => ({ ...event, ...inferences })) });
+  await appendRows(work, {
+    'ids/inferences': all.map(({ event, 'ids/inferences': id }) => ({ ...event, ...id })),
+  });
 }
 
 /** Returns the row of a line that was traced. */

@@ -11,8 +11,9 @@ import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { appendRows } from '../../ledger/files.ts';
 import { isTraced } from '../../ledger/precedence.ts';
 import { type EventColumns, eventIn, type Row } from '../../ledger/tables.ts';
+import { predictedName } from '../../quality/fold.ts';
 import { type MaskSettings, maskedPrediction } from '../masked.ts';
-import { idRow, inferenceRow } from './ledger-rows.ts';
+import { type PredictionRows, rowsOfPrediction } from './ledger-rows.ts';
 import { predictionRows } from './predictions.ts';
 
 /** Characters that are compressed together. */
@@ -28,8 +29,8 @@ const WITHOUT_TEXT: ReadonlySet<CaptureFormat> = new Set(['tabular-csv', 'tabula
 type PredictionSettings = MaskSettings & Pick<LambdaEnvironment, 'SAGEMAKER_ENDPOINT_NAME'>;
 
 interface Kept {
-  row: PredictionRow;
-  isCounted: boolean;
+  traceId: string;
+  rows: PredictionRows;
 }
 
 /** Whether it is a class or a number instead of a text. */
@@ -53,8 +54,9 @@ export class ChunkPredictions {
    */
   add(capture: Capture, traceId: string, place: LinePlace): number | undefined {
     const { GROUND_TRUTH: settings, SAGEMAKER_ENDPOINT_NAME: endpointName } = this.#settings;
+    const { days } = settings;
     const isCounted = WITHOUT_TEXT.has(capture.format);
-    if (settings.days === 0 && (!isCounted || capture.isApart)) return undefined;
+    if (days === 0 && (!isCounted || capture.isApart)) return undefined;
     const rowsOf = () =>
       predictionRows(capture, traceId, { key: place.key, endpointName }, settings).map((row) =>
         maskedPrediction(row, this.#settings),
@@ -62,7 +64,8 @@ export class ChunkPredictions {
     try {
       const rows = withinTime(timeOf(capture), rowsOf);
       const named = rows.filter(hasName);
-      for (const row of settings.days === 0 ? named : rows) this.#keep({ row, isCounted });
+      for (const row of days === 0 ? named : rows)
+        this.#keep({ traceId, rows: rowsOfPrediction(row, { days, isCounted }) });
       return isCounted && named.length > 0 ? named.length : undefined;
     } catch (error) {
       const fault = ownFault(error);
@@ -82,40 +85,40 @@ export class ChunkPredictions {
     this.#open = '';
   }
 
-  /** Yields each prediction with the run's work on its trace. Leaves out predictions of lines without a trace. */
-  *#all(captures: readonly Row<'captures'>[]): Generator<Kept & { event: EventColumns }> {
+  /** Yields the rows of each prediction with the run's work on its trace. Leaves out predictions of lines without a trace. */
+  *#all(captures: readonly Row<'captures'>[]): Generator<PredictionRows & { event: EventColumns }> {
     const traced = captures.filter(isTraced);
     const events = new Map(traced.map((row) => [row.traceId, eventIn(row)]));
     this.#close();
     for (const member of this.#members) {
       for (const line of gunzipSync(member).toString().trimEnd().split('\n')) {
-        const kept = JSON.parse(line) as Kept;
-        const event = events.get(kept.row.traceId);
-        if (event !== undefined) yield { ...kept, event };
+        const { traceId, rows } = JSON.parse(line) as Kept;
+        const event = events.get(traceId);
+        if (event !== undefined) yield { ...rows, event };
       }
     }
   }
 
   /** Returns the counted predictions as rows of the table `inferences`. @param captures rows of this chunk */
   counted(captures: readonly Row<'captures'>[]): Row<'inferences'>[] {
-    const rows: Row<'inferences'>[] = [];
-    for (const { row, isCounted, event } of this.#all(captures)) {
+    const counted: Row<'inferences'>[] = [];
+    for (const { inferences: row, event } of this.#all(captures)) {
+      const { index, number, isCounted } = row;
       const { traceId, precedence } = event;
-      if (isCounted) rows.push(inferenceRow(row, { traceId, precedence }, { days: 0, isCounted }));
+      if (isCounted) counted.push({ traceId, precedence, index, number, isCounted, value: predictedName(row) });
     }
-    return rows;
+    return counted;
   }
 
   /** Writes the rows of both tables. @param captures rows of this chunk @throws the errors of the storage */
   async write(work: Work, captures: readonly Row<'captures'>[]): Promise<void> {
-    const { days } = this.#settings.GROUND_TRUTH;
     const inferences: Row<'inferences'>[] = [];
     const ids: Row<'ids/inferences'>[] = [];
     const append = (): Promise<void> =>
       appendRows(work, { inferences: inferences.splice(0), 'ids/inferences': ids.splice(0) });
-    for (const { row, isCounted, event } of this.#all(captures)) {
-      inferences.push(inferenceRow(row, event, { days, isCounted }));
-      if (days > 0) ids.push(idRow(row, event));
+    for (const { inferences: inference, 'ids/inferences': id, event } of this.#all(captures)) {
+      inferences.push({ ...event, ...inference });
+      if (id !== undefined) ids.push({ ...event, ...id });
       if (inferences.length === PART_ROWS) await append();
     }
     await append();

@@ -4,47 +4,35 @@
  */
 
 import type { Prediction, PredictionRow } from '../../core/contract/ground-truth.ts';
-import type { Column, EventColumns, Row } from '../../ledger/tables.ts';
+import type { Column, Row } from '../../ledger/tables.ts';
 import { predictedName } from '../../quality/fold.ts';
 import { predictedNumber } from '../label-value.ts';
 
-const called = ({ endpoint, second, row, key }: PredictionRow) => ({
-  index: row,
-  endpoint,
-  time: second * 1000,
-  maskedBy: key,
-});
+/** A prediction as rows of both tables, without the columns of the run's work on its trace. */
+export interface PredictionRows {
+  inferences: Row<'inferences'>;
+  /** Absent if no labels are expected. */
+  'ids/inferences'?: Row<'ids/inferences'>;
+}
 
-/** @param event the run's work on the trace */
-export const idRow = (row: PredictionRow, event: EventColumns): Row<'ids/inferences'> => ({
-  ...event,
-  ...called(row),
-  id: row.id,
-  groups: row.groups,
-});
-
-/**
- * @param event the run's work on the trace
- * @param kept whether the capture is a table, and the `days` of `GROUND_TRUTH`. With 0 days, the row contains only
- *   counted values
- */
-export function inferenceRow(
+/** @param kept whether the capture is a table, and the `days` of `GROUND_TRUTH`. With 0 days, the row contains only counted values */
+export function rowsOfPrediction(
   row: PredictionRow,
-  event: EventColumns,
-  kept: { days: number; isCounted: boolean },
-): Row<'inferences'> {
-  const { value, scores, classes, text } = row.prediction;
+  { days, isCounted }: { days: number; isCounted: boolean },
+): PredictionRows {
+  const { row: index, endpoint, second, key: maskedBy, id, groups } = row;
+  const { value, scores, classes, text: [exact, normalized] = [] } = row.prediction;
   const written = { value: value === undefined ? undefined : String(value), scores, classes };
   const name = value ?? predictedName(written);
+  const called = { index, endpoint, time: second * 1000, maskedBy };
   const known = {
-    ...event,
-    ...called(row),
+    ...called,
     number: name === undefined ? undefined : predictedNumber(name),
     isBoolean: typeof value === 'boolean' || undefined,
-    isCounted: kept.isCounted || undefined,
+    isCounted: isCounted || undefined,
   };
-  if (kept.days === 0) return { ...known, value: predictedName(written) };
-  return { ...known, ...written, exact: text?.[0], normalized: text?.[1] };
+  if (days === 0) return { inferences: { ...known, value: predictedName(written) } };
+  return { inferences: { ...known, ...written, exact, normalized }, 'ids/inferences': { ...called, id, groups } };
 }
 
 /** The columns that a prediction is made of. */
