@@ -27,10 +27,8 @@ const MAX_NUMBER = 1e12;
 export const isCountable = (number: number): boolean => Math.abs(number) <= MAX_NUMBER;
 
 /** Returns the counts of a number, or no counts if it is out of range. */
-export const numberCounts = (number: number, times = 1): NumberCounts =>
-  isCountable(number)
-    ? { bins: { [binOf(number)]: times }, sum: times * number, squares: times * number * number }
-    : {};
+export const numberCounts = (number: number): NumberCounts =>
+  isCountable(number) ? { bins: { [binOf(number)]: 1 }, sum: number, squares: number * number } : {};
 
 /** Adds counts to the counts of an hour and a variant. */
 export function addCell(total: QualityCell, more: QualityCell): void {

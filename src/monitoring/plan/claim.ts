@@ -5,6 +5,7 @@
 import { hash } from 'node:crypto';
 import type { ObjectFacts, Work } from '../../core/aws/storage.ts';
 import { parseStored } from '../../core/aws/storage-errors.ts';
+import { untilWritten } from '../../core/aws/until-written.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 
@@ -19,13 +20,11 @@ interface RunIdentity {
  */
 export type IsRunning = (executionArn: string, claimedMs: number) => Promise<boolean>;
 
-/** A round is lost when another execution takes the claim in between; five in a row would be five such executions. */
-const CLAIM_ROUNDS = 5;
-
 /**
  * Claims the object, in its version and with the request’s options, for this run.
  *
  * @returns the run that owns the claim, if it is still running; `undefined` when this run owns it
+ * @throws RetryableError `StorageUnavailable` if others keep taking the claim
  */
 export async function claimObject(
   { storage, workBucket }: Work,
@@ -46,18 +45,17 @@ export async function claimObject(
     etag: object.etag,
     claimedMs: Date.now(),
   };
-  let owner: typeof claim | undefined;
-  let etag: string | undefined;
-  for (let round = 0; round < CLAIM_ROUNDS; round += 1) {
+  const where = `s3://${workBucket}/${key}`;
+  const isTaken = async (etag?: string) => (await storage.putJsonIf(workBucket, key, claim, etag)) !== undefined;
+  return untilWritten(where, async () => {
     // Usually there is no claim yet: then this is the only request.
-    if (await storage.putJsonIf(workBucket, key, claim, etag)) return undefined;
+    if (await isTaken()) return { result: undefined };
     const stored = await storage.getText(workBucket, key);
-    etag = stored?.etag;
-    if (stored === undefined) continue;
-    owner = parseStored<typeof claim>(stored.text, `s3://${workBucket}/${key}`);
+    if (stored === undefined) return undefined;
+    const { name, arn, claimedMs } = parseStored<typeof claim>(stored.text, where);
     // A retried PlanCaptures finds its own claim.
-    if (owner.arn === run.arn) return undefined;
-    if (await isRunning(owner.arn, owner.claimedMs)) return { name: owner.name, arn: owner.arn };
-  }
-  return owner;
+    if (arn === run.arn) return { result: undefined };
+    if (await isRunning(arn, claimedMs)) return { result: { name, arn } };
+    return (await isTaken(stored.etag)) ? { result: undefined } : undefined;
+  });
 }

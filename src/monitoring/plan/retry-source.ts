@@ -68,10 +68,12 @@ export async function* unitsOfRetry(
   }
   if (retry.what !== 'failed') return;
   let seen = 0;
-  for await (const file of failedFiles(work, retry.run)) {
-    seen += 1;
-    if (seen > (filesDone ?? 0))
-      yield { ...(await scanAgain(work.storage, file, remainingMs)), cursor: `${FILES_DONE}${seen}` };
+  for await (const { failedFiles = [] } of readPlanReceipts(work, retry.run)) {
+    for (const file of failedFiles) {
+      seen += 1;
+      if (seen > (filesDone ?? 0))
+        yield { ...(await scanAgain(work.storage, file, remainingMs)), cursor: `${FILES_DONE}${seen}` };
+    }
   }
 }
 
@@ -140,11 +142,6 @@ async function grownFiles(
 /** Returns the ordinals of the ranges that an attempt could not read, although it succeeded with others. */
 const unreadRanges = ({ log }: ChunkState): ReadonlySet<number> =>
   new Set((log.done?.unread ?? []).map(({ range }) => range));
-
-/** Yields the capture files that the earlier run could not plan. */
-async function* failedFiles(work: Work, run: string): AsyncGenerator<FailedFile> {
-  for await (const plan of readPlanReceipts(work, run)) yield* plan.failedFiles ?? [];
-}
 
 /** Number of quarantine objects that are read at the same time. They contain the bytes of their lines. */
 const QUARANTINE_READS = 4;
