@@ -100,7 +100,7 @@ function replayStates(scope: Construct, functions: ReplayFunctions, workBucket: 
   const start = new Pass(scope, 'Start', {
     comment: 'PlanReplay reads the input from the execution itself',
     // An error of planning or of a Map is added next to `run`.
-    parameters: { summarize: { run: RUN, 'input.$': '$$.Execution.Input' } },
+    parameters: { summarize: { run: RUN } },
   });
   const plan = invoke(scope, 'PlanReplay', {
     lambda: functions.planner,

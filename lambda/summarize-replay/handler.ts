@@ -20,7 +20,6 @@ export const handler = logged<unknown, Partial<SummarizeReplayResult>>(
       storage,
       workBucket: environment.WORK_BUCKET,
       mlflow,
-      capturesExperiment: environment.MLFLOW_EXPERIMENT_NAME,
       startMonitoring: async (run, input) => {
         const { STATE_MACHINE_ARN: machine = '' } = environment;
         await startOnce(stepFunctions, machine, run, input);

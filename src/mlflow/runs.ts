@@ -54,17 +54,6 @@ const runOf = ({ info }: z.infer<typeof runSchema>): MlflowRun => ({
   status: info.status,
 });
 
-/** @param tags their values contain no double quote */
-const searchOf = (experimentId: string, tags: Record<string, string>) =>
-  post('search', {
-    experiment_ids: [experimentId],
-    filter: Object.entries(tags)
-      .map(([key, value]) => `tags.\`${key}\` = "${value}"`)
-      .join(' and '),
-    max_results: 1,
-    order_by: ['attributes.start_time ASC'],
-  });
-
 /** Creates a run. The call is not retried, because a second call would create a second run. */
 export async function createRun(
   rest: MlflowRest,
@@ -82,7 +71,14 @@ export async function createRun(
  * @param run.tags their values contain no double quote
  */
 export async function findOrCreateRun(rest: MlflowRest, experimentId: string, run: NewRun): Promise<MlflowRun> {
-  const search = searchOf(experimentId, run.tags);
+  const search = post('search', {
+    experiment_ids: [experimentId],
+    filter: Object.entries(run.tags)
+      .map(([key, value]) => `tags.\`${key}\` = "${value}"`)
+      .join(' and '),
+    max_results: 1,
+    order_by: ['attributes.start_time ASC'],
+  });
   // After a call with an unknown outcome, the next attempt searches again before it creates the run.
   return withRetries(rest.retry, async () => {
     const found = (await rest.once(search, runsReply)).runs[0];
@@ -93,16 +89,6 @@ export async function findOrCreateRun(rest: MlflowRest, experimentId: string, ru
     }
     return runOf(found);
   });
-}
-
-/** Returns the run that has all of these tags, if it exists. @param tags their values contain no double quote */
-export async function findRun(
-  rest: MlflowRest,
-  experimentId: string,
-  tags: Record<string, string>,
-): Promise<MlflowRun | undefined> {
-  const [found] = (await rest.repeat(searchOf(experimentId, tags), runsReply)).runs;
-  return found && runOf(found);
 }
 
 /** @throws MlflowRefusedError if the run no longer exists */

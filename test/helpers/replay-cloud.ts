@@ -161,8 +161,8 @@ export class CloudRun {
   }
 
   /** Summarizes the replay at the end of its execution. */
-  summarize(error?: { Error: string; Cause: string }, arn = this.#execution.arn): Promise<SummarizeReplayResult> {
-    return this.#end({ run: { name: this.name, arn }, error, input: this.#input });
+  summarize(error?: { Error: string; Cause: string }): Promise<SummarizeReplayResult> {
+    return this.#end({ run: this.#execution, error });
   }
 
   /** Ends the replay after its execution was stopped or has failed. */
@@ -179,7 +179,6 @@ export class CloudRun {
     };
     return summarizeReplay(replayEndSchema.parse(JSON.parse(JSON.stringify(request))), {
       ...{ storage, workBucket: WORK, mlflow, startMonitoring },
-      capturesExperiment: 'my-endpoint',
       remainingMs: () => PLENTY_MS,
     }) as Promise<SummarizeReplayResult>;
   }

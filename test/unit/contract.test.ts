@@ -89,7 +89,7 @@ it('stops a replay anyway', async () => {
   const detail = { executionArn: run.arn.replace(/:r$/, ':replay'), status: 'ABORTED' as const };
   const never = () => Promise.reject(new Error('called'));
   const deps = { storage: memory.storage, workBucket: 'w', mlflow: never, startMonitoring: never };
-  const stopped = summarizeReplay({ detail }, { ...deps, capturesExperiment: 'e', remainingMs: () => 900_000 });
+  const stopped = summarizeReplay({ detail }, { ...deps, remainingMs: () => 900_000 });
   await expect(stopped).rejects.toEqual(refused);
   expect(memory.objects.has(replayKeys.stop('replay'))).toBe(true);
 });

@@ -145,11 +145,9 @@ export type ReplayShardRequest = z.infer<typeof replayShardRequestSchema>;
 
 /** The request to SummarizeReplay at the end of an execution. */
 const summarizeReplayRequestSchema = z.object({
-  run: z.object({ name: z.string().min(1), arn: z.string().default('') }),
+  run: z.object({ name: z.string().min(1) }),
   /** Present if planning or the Map itself failed. */
   error: raisedSchema.optional(),
-  /** The input of the execution. Without a plan, it tells where the MLflow run is. */
-  input: z.unknown(),
 });
 
 export type SummarizeReplayRequest = z.infer<typeof summarizeReplayRequestSchema>;

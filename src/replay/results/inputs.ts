@@ -34,7 +34,6 @@ export class InputsFile {
   readonly #path: string;
   readonly #spool: LineWriter;
   #lines = 0;
-  skipped = 0;
 
   constructor(path: string) {
     this.#path = path;
@@ -50,10 +49,7 @@ export class InputsFile {
 
   add(request: PreparedRequest): void {
     if (this.#spool.error) return;
-    if (this.#lines >= MAX_INPUTS) {
-      this.skipped++;
-      return;
-    }
+    if (this.#lines >= MAX_INPUTS) return;
     const { session, conversationId } = request.turn;
     this.#lines++;
     this.#spool.write(`${session}\t${JSON.stringify(conversationId)}\t${payloadJson(request)}`);
@@ -63,10 +59,10 @@ export class InputsFile {
    * @param sent number of the first added requests that belong in the file
    * @returns why the file was left out; `undefined` if it was written
    */
-  async finish(sent = Number.POSITIVE_INFINITY): Promise<string | undefined> {
+  async finish(sent: number): Promise<string | undefined> {
     try {
       await this.#spool.close();
-      if (this.skipped > 0 && sent > MAX_INPUTS) return 'more requests than inputs.json can contain';
+      if (sent > MAX_INPUTS) return 'more requests than inputs.json can contain';
       await pipeline(this.#content(sent), createWriteStream(this.#path, { highWaterMark: OUTPUT_BUFFER }));
       return undefined;
     } catch (error) {

@@ -1,5 +1,4 @@
 /** Tests of cloud replays that are stopped or that fail: their MLflow run ends with the reason, and can be completed later. */
-import { DeleteObjectCommand } from '@aws-sdk/client-s3';
 import { replayKeys } from '../../../src/core/contract/work-keys.ts';
 import { recordedError } from '../../../src/core/errors/errors.ts';
 import type { Behavior } from '../../doubles/misbehaving-server.ts';
@@ -35,17 +34,16 @@ async function sent(name: string, more: object = {}, shards: readonly number[] =
 }
 
 const order = (run: CloudRun) => all.cloud.storage.putText(WORK, replayKeys.stop(run.name), 'enough');
-const take = (key: string) => all.cloud.s3.send(new DeleteObjectCommand({ Bucket: WORK, Key: key }));
 /** MLflow refuses figures, and nothing else. */
 const refuseFigures = (fault: Behavior = { kind: 'reply', status: 400, body: '{}' }) =>
   all.mlflowProxy.rule(({ path }) => (path.endsWith('/runs/log-batch') ? fault : undefined));
 
-async function inMlflow(run: CloudRun, experiment?: string) {
-  const [made, ...more] = await all.runsOf(run.name, experiment);
+async function inMlflow(run: CloudRun) {
+  const [made, ...more] = await all.runsOf(run.name);
   expect(more).toEqual([]);
   const { info, data } = made as RunInMlflow;
   const why = data.tags?.find(({ key }) => key === 'replay_error')?.value;
-  return { id: info.run_id, status: info.status, ended: (info.end_time ?? 0) > 0, why };
+  return { status: info.status, ended: (info.end_time ?? 0) > 0, why };
 }
 
 describe('the end of an MLflow run', () => {
@@ -107,40 +105,31 @@ describe('the end of an MLflow run', () => {
     });
   });
 
-  test('finds the run by the input if there is no plan, or none that can be read', async () => {
-    const run = await sent('planless', { judge: false, experiment: 'by-name' });
-    await take(replayKeys.plan(run.name));
-    // An execution of another stack with the same name has another run.
-    expect(await run.summarize(undefined, 'arn:other')).toMatchObject({ ok: false, error: 'ReplayNotPlanned' });
-    expect(await inMlflow(run, 'by-name')).toMatchObject({ status: 'RUNNING' });
-    expect(await run.summarize(UNFINISHED)).toMatchObject({ ok: false, error: 'StorageAccessDenied' });
-    const ended = await inMlflow(run, 'by-name');
+  test('of a plan that another version of the stack has made, and keeps the reason of the first failure', async () => {
+    const run = await sent('planned-before', { judge: false });
+    const plan = await run.stored();
+    await all.cloud.storage.putJson(WORK, replayKeys.plan(run.name), { ...plan, contract: plan.contract + 1 });
+    await expect(run.summarize()).rejects.toMatchObject({ name: 'ContractChanged' });
+    const ended = await inMlflow(run);
     expect(ended).toMatchObject({
       status: 'FAILED',
       ended: true,
-      why: 'The replay could not be completed. StorageAccessDenied: S3 denied access; where: s3://work/x',
+      why: expect.stringMatching(/^The replay could not be completed\. ContractChanged: /),
     });
-    // A run that has ended keeps its reason.
-    await all.cloud.storage.putText(WORK, replayKeys.plan(run.name), '{');
-    await expect(run.summarize()).rejects.toMatchObject({ name: 'StorageUnavailable' });
-    expect(await inMlflow(run, 'by-name')).toEqual(ended);
+    await expect(run.ended('ABORTED')).rejects.toMatchObject({ name: 'ContractChanged' });
+    expect(await inMlflow(run)).toEqual(ended);
   });
 
-  test('does not call MLflow for a replay without MLflow or without a valid input', async () => {
+  test('does not call MLflow for a replay without MLflow or without a plan', async () => {
     const run = await sent('without', { mlflow: false, judge: false });
     all.mlflowProxy.requests.length = 0;
     expect(await run.summarize()).toMatchObject({ ok: true });
-    for (const input of [
-      { target: 1 },
-      inputOf('x', { mlflow: false, judge: false }),
-      inputOf('x', { dryRun: true }),
-    ]) {
-      expect(await all.cloud.run(input).summarize()).toMatchObject({ error: 'ReplayNotPlanned' });
-    }
-    expect(all.mlflowProxy.requests).toEqual([]);
-    expect(await all.cloud.run(inputOf('x', { experiment: 'never made' })).summarize()).toMatchObject({ ok: false });
-    expect(await all.api('2.0/mlflow/experiments/search', { max_results: 100 })).not.toMatchObject({
-      experiments: expect.arrayContaining([expect.objectContaining({ name: 'never made' })]),
+    expect(await all.cloud.run(inputOf('x')).summarize(UNFINISHED)).toMatchObject({
+      ok: false,
+      error: 'StorageAccessDenied',
+      cause: 'S3 denied access; where: s3://work/x',
     });
+    expect(await all.cloud.run(inputOf('x')).summarize()).toMatchObject({ ok: false, error: 'ReplayNotPlanned' });
+    expect(all.mlflowProxy.requests).toEqual([]);
   });
 });

@@ -7,7 +7,6 @@ import { DEFAULT_JUDGE_BUDGET_USD } from '../../derived-options.ts';
 import { checkedOptions } from '../../options.ts';
 import { shownUrl } from '../../request/target.ts';
 import type { CaptureWindow } from '../../source/types.ts';
-import { isLogged } from '../mlflow-run.ts';
 import { assertAllowed } from '../target.ts';
 
 const ALLOWED =
@@ -38,7 +37,9 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment) {
   const { judge, judgeBudgetUsd, mlflow, experiment, ...options } = more;
   if (judgeBudgetUsd !== undefined && !judge) throw invalid('judgeBudgetUsd needs "judge": true');
   if (judge && mlflow === false) throw invalid('the verdicts of "judge" are in MLflow, so "mlflow" cannot be false');
-  if (experiment !== undefined && !isLogged(input)) throw invalid('experiment needs "mlflow": true');
+  // The verdicts of a judge are in MLflow.
+  const isLogged = mlflow || judge;
+  if (experiment !== undefined && !isLogged) throw invalid('experiment needs "mlflow": true');
   try {
     checkedOptions(options);
   } catch (error) {
@@ -67,7 +68,7 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment) {
     compare: (compare ?? false) || (judge ?? false),
     // Without `judge`, no judge runs. A budget of 0 dollars means that only the daily budget applies.
     ...(judge ? { judge: { budgetUsd: judgeBudgetUsd ?? DEFAULT_JUDGE_BUDGET_USD } } : {}),
-    ...(isLogged(input) ? { mlflow: experiment === undefined ? {} : { experiment } } : {}),
+    ...(isLogged ? { mlflow: experiment === undefined ? {} : { experiment } } : {}),
     dryRun: dryRun ?? false,
     shard: shard ?? {},
   };

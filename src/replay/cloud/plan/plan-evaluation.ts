@@ -13,7 +13,6 @@ import type { MlflowClient } from '../../../mlflow/client.ts';
 import { findExperiment } from '../../../mlflow/experiments.ts';
 import { endRun, findOrCreateRun, tellFailure } from '../../../mlflow/runs.ts';
 import { webPageOf } from '../../../mlflow/tracking-uri.ts';
-import { replaysExperiment, runTags } from '../mlflow-run.ts';
 import type { PlannedJudge, PlannedMlflow } from '../work-bucket/stored-plan.ts';
 import type { ReplayJob } from './input.ts';
 
@@ -58,13 +57,16 @@ export async function findMlflowPlace(
   const client = await mlflow();
   const { rest } = client;
   // Detects a server that is too old for traces before the first request, rather than after the last.
-  const experiment = await client.resolveExperiment(replaysExperiment(wanted.experiment, captures));
+  const experiment = await client.resolveExperiment(wanted.experiment ?? `${captures}-replays`);
   const capturesExperimentId = (await findExperiment(rest, captures))?.id;
   return {
     /** Finds or creates the run, so that a retry of planning does not create a second one. */
     openRun: async (execution: Execution, startMs: number): Promise<PlannedMlflow> => {
-      const { name } = execution;
-      const { runId } = await findOrCreateRun(rest, experiment.id, { name, startMs, tags: runTags(execution) });
+      const { name, arn } = execution;
+      // Executions of another stack may have the same name.
+      const identity = { replay_run: name, replay_execution: arn };
+      const tags = { ...identity, 'mlflow.source.name': arn, 'mlflow.source.type': 'JOB' };
+      const { runId } = await findOrCreateRun(rest, experiment.id, { name, startMs, tags });
       const url = webPageOf(client.target);
       return { experiment, runId, url, capturesExperimentId, monitoringRun };
     },

@@ -16,7 +16,7 @@ import { sum } from '../../../core/values/sum.ts';
 import { captureScope } from '../../../judge/capture-scope.ts';
 import { type connectRedaction, redactionOf } from '../../../redact/redaction.ts';
 import { isByCapturedTimes } from '../../derived-options.ts';
-import { type DryRun, dryRun } from '../../dry-run.ts';
+import { dryRun } from '../../dry-run.ts';
 import { capturesOf } from '../../finished.ts';
 import { MARK_MS, Marks, type Registration, registerReplay } from '../../marks/believe.ts';
 import { type Keep, keepMasked } from '../../request/keep.ts';
@@ -50,7 +50,6 @@ interface PlanDependencies extends FunctionContext<ReplayEnvironment>, Omit<Eval
 
 /** Reserved for the manifest, the plan and the MLflow run, with their retries. */
 const FINISH_RESERVE_MS = 30_000;
-const DRY_RUN_FILE = 'dry-run.json';
 /** Reserved for the result of a dry run. */
 const DRY_RUN_RESERVE_MS = 20_000;
 
@@ -82,30 +81,24 @@ export async function planReplay({ input, run }: ReplayPlanRequest, deps: PlanDe
   let mlflow: PlannedMlflow | undefined;
   try {
     const captures = await indexObjects(storage, scope, job, skipped.add, bucket, readingMs, keep);
-    const dry = job.dryRun ? await dryRunOf(captures, job, skipped.add, storage, remainingMs, keep) : undefined;
-    const shards = dry ? [] : await writeSchedules(captures, job, bounds, own, remainingMs);
+    if (job.dryRun) await writeDryRun(captures, job, skipped, own, remainingMs, keep);
+    const shards = job.dryRun ? [] : await writeSchedules(captures, job, bounds, own, remainingMs);
     const listed = await skipped.close();
     if (listed) await putFile(storage, bucket, plannedSkippedKey(run.name), listed, 'application/jsonlines');
-    const skippedReasons = Object.fromEntries(skipped.reasons);
-    if (dry) {
-      const text = JSON.stringify({ ...dry, skipped: skippedReasons }, null, 1);
-      await storage.putText(bucket, `${replayKeys.resultPrefix(run.name)}${DRY_RUN_FILE}`, `${text}\n`);
-    }
     const startAtEpochMs = now() + startLeadMs(shards, job.options.warmup);
-    if (shards.length > 0) mlflow = await place?.openRun(run, startAtEpochMs);
     const { source, window, target, options, compare } = job;
     const plan: StoredPlan = {
       contract: CONTRACT,
       run: run.name,
-      outcome: dry ? 'dryRun' : shards.length === 0 ? 'empty' : 'planned',
+      outcome: job.dryRun ? 'dryRun' : shards.length === 0 ? 'empty' : 'planned',
       target,
       options,
       compare,
       judge,
-      mlflow: mlflow ?? null,
+      mlflow: null,
       source: { ...source, fromMs: window.fromMs ?? null, toMs: window.toMs ?? null },
       captures: capturesOf(captures.files, captures.index),
-      skipped: skippedReasons,
+      skipped: Object.fromEntries(skipped.reasons),
       startAtEpochMs,
       requests: sum(shards.map(({ requests }) => requests)),
       shards,
@@ -114,6 +107,9 @@ export async function planReplay({ input, run }: ReplayPlanRequest, deps: PlanDe
     if ('endpoint' in plan.target) plan.marks = await registerAll(storage, bucket, plan);
     const manifest = { bucket, key: replayKeys.manifest(run.name) };
     await writeManifest(storage, manifest, plan);
+    // Last, because a run that no plan names would stay open.
+    if (shards.length > 0) mlflow = await place?.openRun(run, startAtEpochMs);
+    plan.mlflow = mlflow ?? null;
     await storage.putJson(bucket, replayKeys.plan(run.name), plan);
     // The summarizer reads the plan after writing its order, so one of the two sees the other and ends the MLflow run.
     if ((await stopMark(storage, bucket, run.name)) !== undefined) {
@@ -155,27 +151,27 @@ function writeSchedules(
   return writeShards(source, bounds, own);
 }
 
-/** Counts the requests of a dry run, while there is time. */
-const dryRunOf = (
+/** Counts the requests of a dry run, while there is time, and writes the counts as its only result. */
+async function writeDryRun(
   { files, index }: IndexedCaptures,
   { options }: ReplayJob,
-  onSkipped: OnSkipped,
-  storage: Storage,
+  skipped: ReturnType<typeof skippedFile>,
+  { storage, workBucket, run }: Work & { run: string },
   remainingMs: () => number,
   keep: Keep | undefined,
-): Promise<DryRun> =>
-  dryRun({
-    files,
-    index,
-    options,
-    onSkipped,
-    keep,
+): Promise<void> {
+  const counts = await dryRun({
+    ...{ files, index, options, keep },
+    onSkipped: skipped.add,
     reader: objectReader(storage, files),
     onBatch: (requests) => {
       if (remainingMs() > DRY_RUN_RESERVE_MS) return;
       throw replayTooLarge(`the function had time for ${requests} requests`, 'fewer');
     },
   });
+  const text = JSON.stringify({ ...counts, skipped: Object.fromEntries(skipped.reasons) }, null, 1);
+  await storage.putText(workBucket, `${replayKeys.resultPrefix(run)}dry-run.json`, `${text}\n`);
+}
 
 /** Registers the replay for each of its days before any shard sends: a shard ends within `MARK_MS` and a little of its own mark. */
 async function registerAll(

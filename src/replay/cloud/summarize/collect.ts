@@ -4,6 +4,7 @@ import type { Storage } from '../../../core/aws/storage.ts';
 import type { NamedError } from '../../../core/contract/receipts.ts';
 import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { toNamedError } from '../../../core/errors/errors.ts';
+import { inOrder } from '../../../core/process/concurrency.ts';
 import { ReplyQualityTally } from '../../compare/quality.ts';
 import type { MeasuredRun } from '../../finished.ts';
 import { ReportCollector } from '../../measure/report-collector.ts';
@@ -11,7 +12,7 @@ import { RunStats } from '../../measure/run-stats.ts';
 import { unreadOf } from '../../results/result-set.ts';
 import type { ShardResult } from '../shard/shard-results.ts';
 import { stopMark } from '../work-bucket/stop-order.ts';
-import { listShardFiles, SHARD_FILES, type StoredPlan } from '../work-bucket/stored-plan.ts';
+import { listShardFiles, SHARD_FILES, type ShardPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
 
 interface MissingShard {
   shard: number;
@@ -121,14 +122,10 @@ export async function collectShards(storage: Storage, bucket: string, plan: Stor
     // A damaged result must not hide the results of the other shards.
     return name && storage.getJson<ShardResult | NamedError>(bucket, `${prefix}${name}`).catch(toNamedError);
   };
-  for (let i = 0; i < shards.length; i += CONCURRENT_READS) {
-    const some = shards.slice(i, i + CONCURRENT_READS);
-    const results = await Promise.all(some.map(({ shard }) => resultOf(shard)));
-    for (const [j, { shard, requests }] of some.entries()) {
-      const result = results[j];
-      if (result && 'stats' in result) collected.addResult(result, requests);
-      else collected.addMissing({ shard, requests }, has(shard, SHARD_FILES.claim), result);
-    }
+  const withResult = async (planned: ShardPlan) => ({ ...planned, result: await resultOf(planned.shard) });
+  for await (const { shard, requests, result } of inOrder(CONCURRENT_READS, shards, withResult)) {
+    if (result && 'stats' in result) collected.addResult(result, requests);
+    else collected.addMissing({ shard, requests }, has(shard, SHARD_FILES.claim), result);
   }
   return collected;
 }

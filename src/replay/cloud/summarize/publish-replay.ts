@@ -2,19 +2,13 @@
 
 import { buffer } from 'node:stream/consumers';
 import type { ObjectFacts, Storage, Work } from '../../../core/aws/storage.ts';
-import {
-  replayInputSchema,
-  type SummarizeReplayRequest,
-  type SummarizeReplayResult,
-} from '../../../core/contract/replay.ts';
+import type { SummarizeReplayResult } from '../../../core/contract/replay.ts';
 import { replayKeys } from '../../../core/contract/work-keys.ts';
 import type { MlflowClient } from '../../../mlflow/client.ts';
-import { findExperiment } from '../../../mlflow/experiments.ts';
 import { putRunFiles, type ResultFile } from '../../../mlflow/run-files.ts';
-import { endRun, findRun, getRun, logRun, type MlflowRun, tellFailure } from '../../../mlflow/runs.ts';
+import { endRun, getRun, logRun, tellFailure } from '../../../mlflow/runs.ts';
 import type { ReplayRunContent } from '../../publish/run-content.ts';
 import { RESULT_FILES } from '../../results/result-set.ts';
-import { isLogged, replaysExperiment, runTags } from '../mlflow-run.ts';
 import type { PlannedMlflow, StoredPlan } from '../work-bucket/stored-plan.ts';
 
 /** `publication.json`, the last object of a summary. */
@@ -28,8 +22,6 @@ export interface ReplayPublication {
 export interface PublishDependencies extends Work {
   /** Called only for a replay with an MLflow run. */
   mlflow(): Promise<MlflowClient>;
-  /** The experiment with the captures' traces. */
-  capturesExperiment: string;
 }
 
 /** Publishes a replay with a summary. Idempotent. @throws the errors of MLflow's client */
@@ -60,34 +52,24 @@ const resultFile = (storage: Storage, object: ObjectFacts, prefix: string): Resu
   read: async () => buffer(await storage.read(object)),
 });
 
-interface Unfinished extends Pick<SummarizeReplayRequest, 'run' | 'input'> {
-  plan: StoredPlan | undefined;
-}
-
-/** Ends the run of a replay that could not be completed, unless it has already ended. @throws the errors of MLflow's client */
+/**
+ * Ends the run of a replay that could not be completed, unless it has already ended.
+ *
+ * @throws the errors of the storage and of MLflow's client
+ */
 export async function endUnfinished(
-  unfinished: Unfinished,
+  run: string,
   status: 'KILLED' | 'FAILED',
   why: string,
-  deps: PublishDependencies,
+  { storage, workBucket, mlflow }: PublishDependencies,
 ): Promise<void> {
-  const run = await runOf(unfinished, deps);
-  if (run?.status !== 'RUNNING') return;
-  const { rest } = await deps.mlflow();
-  // First, so that a run that has ended has its reason.
-  await tellFailure(rest, run, `The replay could not be completed. ${why}`);
-  await endRun(rest, run, { status, endMs: Date.now() });
-}
-
-/** Finds the run that the plan names. Without a plan, since planning crashed, finds the run with the execution's tags. */
-async function runOf(
-  { run, plan, input }: Unfinished,
-  { capturesExperiment, mlflow }: PublishDependencies,
-): Promise<MlflowRun | undefined> {
-  if (plan) return plan.mlflow ? getRun((await mlflow()).rest, plan.mlflow.runId) : undefined;
-  const asked = replayInputSchema.safeParse(input);
-  if (!asked.success || !isLogged(asked.data) || asked.data.dryRun === true) return undefined;
+  // Also a plan that this version of the stack cannot continue names its run.
+  const plan = await storage.getJson<Partial<StoredPlan>>(workBucket, replayKeys.plan(run));
+  if (!plan?.mlflow) return;
   const { rest } = await mlflow();
-  const experiment = await findExperiment(rest, replaysExperiment(asked.data.experiment, capturesExperiment));
-  return experiment && findRun(rest, experiment.id, runTags(run));
+  const made = await getRun(rest, plan.mlflow.runId);
+  if (made.status !== 'RUNNING') return;
+  // First, so that a run that has ended has its reason.
+  await tellFailure(rest, made, `The replay could not be completed. ${why}`);
+  await endRun(rest, made, { status, endMs: Date.now() });
 }

@@ -5,7 +5,7 @@
 import type { EndedExecution, SummarizeReplayRequest, SummarizeReplayResult } from '../../../core/contract/replay.ts';
 import { toNamedError } from '../../../core/errors/errors.ts';
 import { putStopMark } from '../work-bucket/stop-order.ts';
-import { readPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
+import { readPlan } from '../work-bucket/stored-plan.ts';
 import { endUnfinished, type PublishDependencies, publishReplay } from './publish-replay.ts';
 import { type StopDependencies, stopShards } from './stop-shards.ts';
 import { type SummaryDependencies, writeSummary } from './write-summary.ts';
@@ -23,35 +23,33 @@ export async function summarizeReplay(
   request: SummarizeReplayRequest | EndedExecution,
   deps: SummarizeDependencies,
 ): Promise<Partial<SummarizeReplayResult>> {
-  const { run, error, input, status } = 'detail' in request ? asRequest(request) : { ...request, status: undefined };
+  const { run, error, status } = 'detail' in request ? asRequest(request) : { ...request, status: undefined };
   const { storage, workBucket } = deps;
-  let plan: StoredPlan | undefined;
   let result: SummarizeReplayResult | undefined;
-  /** No MLflow run stays open. A later call that succeeds ends it again. The first failure matters more. */
-  const endMlflowRun = async (why: string): Promise<void> => {
-    const stopped = result ? result.error === 'ReplayCancelled' : status !== undefined && status !== 'FAILED';
-    await endUnfinished({ run, plan, input }, stopped ? 'KILLED' : 'FAILED', why, deps).catch(() => {});
-  };
   try {
     const state = status && (await stopShards(run.name, status, deps));
     if (state?.end === 'empty') return {};
-    plan = state ? state.plan : await readPlan(storage, workBucket, run.name);
+    const plan = state ? state.plan : await readPlan(storage, workBucket, run.name);
     if (state?.end !== 'summarized') result = await writeSummary(run.name, plan, error, deps);
-    if (plan?.mlflow) return { ...result, mlflow: await publishReplay(run.name, deps) };
-    if (!plan) await endMlflowRun(`${result?.error}: ${result?.cause}`);
-    return { ...result };
+    return plan?.mlflow ? { ...result, mlflow: await publishReplay(run.name, deps) } : { ...result };
   } catch (failure) {
     const { name, message } = toNamedError(failure);
     // Shards that another version of the stack has planned still send, and understand the order.
     if (status && name === 'ContractChanged') await putStopMark(storage, workBucket, run.name, name);
-    await endMlflowRun(`${name}: ${message}`);
+    // No MLflow run stays open. A later call that succeeds ends it again. The first failure matters more.
+    const stopped = result ? result.error === 'ReplayCancelled' : status !== undefined && status !== 'FAILED';
+    await endUnfinished(run.name, stopped ? 'KILLED' : 'FAILED', `${name}: ${message}`, deps).catch(() => {});
     // Missing requests matter more than their MLflow run. After the execution has ended, Lambda tries again.
     if (!status && result?.ok === false) return result;
     throw failure;
   }
 }
 
-function asRequest({ detail: { executionArn: arn, status, error, cause } }: EndedExecution) {
-  const raised = status === 'FAILED' && error ? { Error: error, Cause: cause ?? '' } : undefined;
-  return { run: { name: arn.slice(arn.lastIndexOf(':') + 1), arn }, status, error: raised, input: undefined };
+function asRequest({ detail: { executionArn, status, error, cause } }: EndedExecution) {
+  const name = executionArn.slice(executionArn.lastIndexOf(':') + 1);
+  return {
+    run: { name },
+    status,
+    error: status === 'FAILED' && error ? { Error: error, Cause: cause ?? '' } : undefined,
+  };
 }

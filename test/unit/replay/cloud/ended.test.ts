@@ -36,7 +36,6 @@ const stop = (one: EndedExecution = event()) =>
       mlflowCalls++;
       return Promise.reject(new Error('no MLflow here'));
     },
-    capturesExperiment: 'captures',
     startMonitoring: async () => 'arn',
     remainingMs: () => 900_000 - waitedMs,
     now: () => NOW + waitedMs,
