@@ -133,3 +133,18 @@ export async function* backfillObjects(
     if (object.key.endsWith(CAPTURE_SUFFIX)) yield object;
   }
 }
+
+/**
+ * Yields the files of a prefix and a window in key order, or the one file if the prefix is a complete key.
+ *
+ * @throws PermanentError `OutsideCaptureScope`, `NotACaptureFile`, `CaptureMissing`
+ */
+export async function* filesUnder(
+  storage: Storage,
+  scope: CaptureScope,
+  { bucket, prefix }: BackfillInput,
+  window: RunOptions['window'],
+): AsyncGenerator<ObjectFacts> {
+  if (prefix.endsWith(CAPTURE_SUFFIX)) yield await capturedObject(storage, scope, bucket, prefix);
+  else yield* backfillObjects(storage, scope, { bucket, prefix }, window);
+}

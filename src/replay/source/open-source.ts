@@ -7,10 +7,10 @@ import { join, relative, resolve, sep } from 'node:path';
 import { pipeline as compose } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
-import { backfillObjects } from '../../captures/files/capture-objects.ts';
+import { filesUnder } from '../../captures/files/capture-objects.ts';
 import { LABELS_FOLDER } from '../../captures/files/capture-path.ts';
 import { insteadOf } from '../../captures/files/other-files.ts';
-import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
+import type { Storage } from '../../core/aws/storage.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import type { CaptureWindow, SourceFile } from './types.ts';
@@ -79,20 +79,6 @@ async function unpacked(files: SourceFile[], { signal }: OpenSourceOptions): Pro
   });
 }
 
-/** Yields the objects of a prefix in key order, or the single object if the key is complete. */
-async function* s3Objects(
-  storage: Storage,
-  { bucket, key }: S3Location,
-  window: CaptureWindow,
-): AsyncGenerator<ObjectFacts> {
-  if (key.endsWith('.jsonl')) {
-    const facts = await storage.head(bucket, key);
-    if (facts) yield facts;
-    return;
-  }
-  yield* backfillObjects(storage, { bucket, prefix: '' }, { bucket, prefix: key }, window);
-}
-
 /**
  * Makes a temporary directory for copies, and deletes it if a copy fails. @returns the result of `copy`, with a
  * function that deletes the copies
@@ -116,11 +102,13 @@ const copyFromPipe = (location: string, { signal }: OpenSourceOptions): Promise<
     return { files: [{ path, name: location, size: (await stat(path)).size }] };
   });
 
-const copyFromS3 = (storage: Storage, location: S3Location, options: OpenSourceOptions): Promise<OpenedSource> =>
+const copyFromS3 = (storage: Storage, { bucket, key }: S3Location, options: OpenSourceOptions): Promise<OpenedSource> =>
   inCopies(async (directory) => {
     const { signal } = options;
     const files: SourceFile[] = [];
-    await forEachConcurrently(COPIES, s3Objects(storage, location, options), async (object) => {
+    const scope = { bucket, prefix: '' };
+    const place = { bucket, prefix: key };
+    await forEachConcurrently(COPIES, filesUnder(storage, scope, place, options), async (object) => {
       signal?.throwIfAborted();
       const path = join(directory, `${files.length}.jsonl`);
       files.push({ path, name: object.key, bucket: object.bucket, size: object.size });
@@ -128,7 +116,7 @@ const copyFromS3 = (storage: Storage, location: S3Location, options: OpenSourceO
     });
     if (files.length > 0) return { files };
     throw new PermanentError('NoCaptureFiles', 'No capture files exist at that place and time', {
-      got: `s3://${location.bucket}/${location.key}`,
+      got: `s3://${bucket}/${key}`,
       expected: 'objects that end with .jsonl',
     });
   });

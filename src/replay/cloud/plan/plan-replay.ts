@@ -2,9 +2,9 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { backfillObjects, type CaptureScope, capturedObject } from '../../../captures/files/capture-objects.ts';
+import { type CaptureScope, filesUnder } from '../../../captures/files/capture-objects.ts';
 import type { FunctionContext } from '../../../core/aws/function-context.ts';
-import type { ObjectFacts, Storage, Work } from '../../../core/aws/storage.ts';
+import type { Storage, Work } from '../../../core/aws/storage.ts';
 import { putFile, TextUpload } from '../../../core/aws/uploads.ts';
 import { CONTRACT } from '../../../core/contract/contract.ts';
 import type { ReplayPlanRequest, ReplayPlanResult, ShardManifestLine } from '../../../core/contract/replay.ts';
@@ -209,9 +209,6 @@ async function writeManifest(
 /** For an error message; follows from `SCHEDULE_RESERVE_MS` and the measurements in `../limits.ts`. */
 const MOST_READ = 'about 15 GB of chats at 22 MB/s, less if S3 or the processor is slower';
 
-/** Records between two checks of the remaining time. */
-const RECORDS_BETWEEN_CHECKS = 1000;
-
 type IndexedCaptures = Awaited<ReturnType<typeof indexObjects>>;
 
 /**
@@ -232,7 +229,7 @@ async function indexObjects(
   remainingMs: () => number,
   keep?: Keep,
 ) {
-  const objects = await Array.fromAsync(objectsOf(storage, scope, job));
+  const objects = await Array.fromAsync(filesUnder(storage, scope, job.source, job.window));
   if (objects.length === 0) {
     throw new PermanentError('NoCaptureFiles', 'There are no capture files under this prefix in this time window', {
       got: `s3://${job.source.bucket}/${job.source.prefix}`,
@@ -266,7 +263,7 @@ async function indexObjects(
     },
     marks: () => new Marks(storage, workBucket),
     onRecord: (bytes, entry) => {
-      if (records % RECORDS_BETWEEN_CHECKS === 0) checkTime();
+      checkTime();
       records++;
       conversations.record(bytes, entry);
     },
@@ -280,10 +277,3 @@ const replayTooLarge = (got: string, expected: string): PermanentError =>
     got,
     expected: `${expected}; narrow the window (source.from, source.to) or the prefix`,
   });
-
-/** Lists the objects under the prefix in key order, or the single object if the prefix is a complete key. */
-async function* objectsOf(storage: Storage, scope: CaptureScope, job: ReplayJob): AsyncGenerator<ObjectFacts> {
-  const { bucket, prefix } = job.source;
-  if (prefix.endsWith('.jsonl')) yield await capturedObject(storage, scope, bucket, prefix);
-  else yield* backfillObjects(storage, scope, { bucket, prefix }, job.window);
-}

@@ -1,7 +1,7 @@
 /** The files of a shard: lines for each request, and one object with its figures, which is written last. */
 
-import { existsSync, mkdtempSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { mkdtempSync } from 'node:fs';
+import { readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Storage } from '../../../core/aws/storage.ts';
@@ -41,13 +41,6 @@ export interface ShardResult extends ShardFigures {
   inputsLeftOut?: string | undefined;
 }
 
-/** The files of the requests, by content type. */
-export const PART_FILES = {
-  [FILES.records]: LINES,
-  [FILES.skipped]: LINES,
-  [FILES.inputs]: 'application/json',
-  [REPLIES_FILE]: LINES,
-};
 const EXCHANGES_FILE = 'exchanges.jsonl';
 
 /** Collects the results of a shard on its disk, and uploads them at the end. */
@@ -108,13 +101,11 @@ export class ShardResults {
     await this.#close(figures);
     const inputsLeftOut = await this.set.finishInputs(figures.sent);
     const { stats, report, skippedReasons } = this.set;
-    for (const [name, contentType] of Object.entries(PART_FILES)) {
-      const path = join(this.#directory, name);
-      if (existsSync(path)) await putFile(storage, bucket, `${prefix}${name}`, path, contentType);
-    }
-    if (this.#exchanges) {
-      const key = replayKeys.exchanges(this.#plan.run, this.#shard.shard);
-      await putFile(storage, bucket, key, join(this.#directory, EXCHANGES_FILE), LINES);
+    const exchanges = replayKeys.exchanges(this.#plan.run, this.#shard.shard);
+    for (const name of await readdir(this.#directory)) {
+      const type = name === FILES.inputs ? 'application/json' : LINES;
+      const key = name === EXCHANGES_FILE ? exchanges : `${prefix}${name}`;
+      await putFile(storage, bucket, key, join(this.#directory, name), type);
     }
     const result: ShardResult = {
       ...figures,
