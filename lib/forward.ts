@@ -2,6 +2,7 @@
 import { Duration } from 'aws-cdk-lib';
 import { Match } from 'aws-cdk-lib/aws-events';
 import type { Construct } from 'constructs';
+import { FUNCTION_TIMEOUT_SECONDS } from '../src/core/contract/execution.ts';
 import { resourceNames } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { allow, grantKey, grantSecret } from './access/allow.ts';
@@ -29,16 +30,15 @@ export class Forward extends ObjectEvents {
 
   constructor(scope: Construct, id: string, { settings, workBucket, budget }: StackContext) {
     const { forwardRule, forwardQueue } = resourceNames(settings.STACK_PREFIX);
-    const { DATA_CAPTURE_S3_BUCKET: bucket, LAMBDA_TIMEOUT_SECONDS: timeout } = settings;
     const prefix = settings.ARTHUR_S3_PREFIX ?? settings.DATA_CAPTURE_S3_PREFIX;
     super(scope, id, {
       settings,
       ruleName: forwardRule,
       description: 'A capture file was written that is for Arthur',
-      bucket,
+      bucket: settings.DATA_CAPTURE_S3_BUCKET,
       keys: Match.wildcard(`${escapeWildcard(prefix)}*${escapeWildcard(settings.ARTHUR_S3_SUFFIX)}`),
       queueName: forwardQueue,
-      hidden: Duration.seconds(TIMEOUTS_HIDDEN * timeout),
+      hidden: Duration.seconds(TIMEOUTS_HIDDEN * FUNCTION_TIMEOUT_SECONDS),
       receives: RECEIVES,
     });
     this.forwarder = new PipelineFunction(this, 'Forwarder', {

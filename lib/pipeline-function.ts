@@ -9,6 +9,7 @@ import { Architecture, Code, Function as LambdaFunction, Runtime } from 'aws-cdk
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';
+import { FUNCTION_TIMEOUT_SECONDS } from '../src/core/contract/execution.ts';
 import { resourceNames } from '../src/core/contract/names.ts';
 import { packagePath } from '../src/core/process/package-folder.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
@@ -47,8 +48,9 @@ export interface PipelineFunctionProps {
   workBucket: IBucket;
   name: FunctionName;
   environment: Record<string, string>;
-  /** Default: the setting. So is the timeout's. */
+  /** Default: the setting. */
   memoryMb?: number;
+  /** Default: Lambda's maximum. */
   timeoutSeconds?: number;
   /** Size of `/tmp`. Default: Lambda's own 512. */
   diskMib?: number;
@@ -80,7 +82,7 @@ export class PipelineFunction extends Construct {
     });
     logGroup.grantWrite(this.role);
     grantWork(props.workBucket, this.role, work);
-    this.timeout = Duration.seconds(props.timeoutSeconds ?? settings.LAMBDA_TIMEOUT_SECONDS);
+    this.timeout = Duration.seconds(props.timeoutSeconds ?? FUNCTION_TIMEOUT_SECONDS);
     const memorySize = props.memoryMb ?? settings.LAMBDA_MEMORY_MB;
     this.function = new LambdaFunction(this, 'Function', {
       functionName,

@@ -2,7 +2,7 @@
 import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { Construct } from 'constructs';
-import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS } from '../src/core/contract/replay.ts';
+import { REPLAY_DISK_MIB } from '../src/core/contract/replay.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { allow, grantPseudonymKey, grantSecret } from './access/allow.ts';
 import { grantCaptureRead } from './access/capture.ts';
@@ -33,7 +33,6 @@ export function replayFunctions(scope: Construct, props: StackContext): ReplayFu
       environment: { ...environment, ...replayEnvironment(settings) },
       // More memory for the other functions means that payloads are large.
       memoryMb: Math.max(ONE_VCPU_MB, settings.LAMBDA_MEMORY_MB),
-      timeoutSeconds: REPLAYER_TIMEOUT_SECONDS,
       diskMib: REPLAY_DISK_MIB,
       ...more,
     });

@@ -120,7 +120,6 @@ async function checkDeployed({ lambda, prefix, complete: settings }: StackContex
     ...functionEnvironment(settings, '', ''),
     ...replayEnvironment(settings),
     LAMBDA_MEMORY_MB: String(settings.LAMBDA_MEMORY_MB),
-    LAMBDA_TIMEOUT_SECONDS: String(settings.LAMBDA_TIMEOUT_SECONDS),
     VPC_SUBNET_IDS: ids(settings.VPC_SUBNET_IDS),
     VPC_SECURITY_GROUP_IDS: ids(settings.VPC_SECURITY_GROUP_IDS),
   };
@@ -128,7 +127,6 @@ async function checkDeployed({ lambda, prefix, complete: settings }: StackContex
     ...replays.Environment?.Variables,
     ...ours.Environment?.Variables,
     LAMBDA_MEMORY_MB: String(ours.MemorySize),
-    LAMBDA_TIMEOUT_SECONDS: String(ours.Timeout),
     VPC_SUBNET_IDS: ids(ours.VpcConfig?.SubnetIds),
     VPC_SECURITY_GROUP_IDS: ids(ours.VpcConfig?.SecurityGroupIds),
   };

@@ -89,7 +89,6 @@ it('reads every prop as its setting', () => {
     MAX_LINE_BYTES: '100000',
     BATCH_WINDOW_SECONDS: '0',
     LAMBDA_MEMORY_MB: '2048',
-    LAMBDA_TIMEOUT_SECONDS: '300',
     LOG_RETENTION_DAYS: '90',
     MISSING_LABELS_HOURS: '24',
     ENDPOINT_VARIANTS: 'blue,green',

@@ -1,7 +1,7 @@
 /** What holds of the definition of monitoring runs as a whole. recorded.test.ts has it state by state. */
 import { definitionOf, GROUND_TRUTH, MONITORING, NOT_READY, REPLAY, templateOf } from '../helpers/synth.ts';
 
-const template = templateOf({ MAX_FUNCTIONS: '7', LAMBDA_TIMEOUT_SECONDS: '600' });
+const template = templateOf({ MAX_FUNCTIONS: '7' });
 const definition = definitionOf(template) as {
   StartAt: string;
   States: Record<string, Record<string, unknown>>;

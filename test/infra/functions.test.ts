@@ -5,7 +5,6 @@ import { flattened, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 const settings = {
   LAMBDA_MEMORY_MB: '2048',
-  LAMBDA_TIMEOUT_SECONDS: '300',
   LOG_RETENTION_DAYS: '180',
   MLFLOW_TRACKING_URI: 'arn:aws:sagemaker:eu-west-1:123456789012:mlflow-app/app-ABC123',
   MLFLOW_ARTIFACT_BUCKET: 's3://artifacts/mlflow',
@@ -44,13 +43,13 @@ describe.each(functions)('%s', (id, { Properties }) => {
   const ofReplay = id.startsWith('Replay');
   const isStarter = step === 'StartRuns';
 
-  it('runs on Node 24 and arm64 with the configured memory and timeout, or its own if it starts runs, or the longest timeout if it belongs to a replay', () => {
+  it('runs on Node 24 and arm64 with the configured memory and the longest timeout, or its own if it starts runs', () => {
     expect(Properties).toMatchObject({
       Runtime: 'nodejs24.x',
       Architectures: ['arm64'],
       Handler: 'index.handler',
       MemorySize: isStarter ? 512 : 2048,
-      Timeout: isStarter ? 60 : ofReplay ? 900 : 300,
+      Timeout: isStarter ? 60 : 900,
     });
     // Lambda's default, or what the files of a replay need.
     const onDisk = ofReplay && step !== 'ReplaySummary';

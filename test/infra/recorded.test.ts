@@ -121,7 +121,7 @@ it('has the recorded permissions with other settings', () => {
 
 it.each([MONITORING, REPLAY, GROUND_TRUTH])('has the recorded state machine %s', (id) => {
   // Comments are for people and may change.
-  const text = JSON.stringify(definitionOf(templateOf({ MAX_FUNCTIONS: '7', LAMBDA_TIMEOUT_SECONDS: '600' }), id));
+  const text = JSON.stringify(definitionOf(templateOf({ MAX_FUNCTIONS: '7' }), id));
   expectRecorded(
     id,
     JSON.parse(text, (key, part) => (key === 'Comment' ? undefined : part)),

@@ -1,6 +1,6 @@
 /** What holds of the definition of replays as a whole. recorded.test.ts has it state by state. */
 
-import { REPLAYER_TIMEOUT_SECONDS } from '../../src/core/contract/replay.ts';
+import { FUNCTION_TIMEOUT_SECONDS } from '../../src/core/contract/execution.ts';
 import {
   definitionOf,
   flattened,
@@ -44,10 +44,10 @@ it('retries a throttled shard for at most a minute', () => {
 
 it('limits a shard by the timeout of its function, not counting the wait before it', () => {
   const limit = resourcesOfType(template, 'AWS::Lambda::Function').ReplayShardFunction?.Properties.Timeout;
-  expect(limit).toBe(REPLAYER_TIMEOUT_SECONDS);
+  expect(limit).toBe(FUNCTION_TIMEOUT_SECONDS);
   expect(limit).toBe(900);
   expect((children.ReplayShard as { TimeoutSeconds?: number }).TimeoutSeconds).toBeGreaterThan(
-    REPLAYER_TIMEOUT_SECONDS,
+    FUNCTION_TIMEOUT_SECONDS,
   );
   expect(children.UntilShardIsDue).not.toHaveProperty('TimeoutSeconds');
 });

@@ -4,6 +4,9 @@ import * as z from 'zod';
 /** An ISO 8601 instant with an offset, for example `2026-11-20T09:00:00Z`. */
 export const instant = z.iso.datetime({ offset: true });
 
+/** Timeout of the functions: the maximum of Lambda. A shard of a replay must end before it, slow replies included. */
+export const FUNCTION_TIMEOUT_SECONDS = 900;
+
 /** An execution of a state machine, as its context object names it. */
 export interface Execution {
   name: string;

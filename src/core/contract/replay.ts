@@ -189,9 +189,6 @@ export const replayEndSchema = z.union([endedExecutionSchema, summarizeReplayReq
  */
 export const MAX_SHARDS = 1000;
 
-/** Timeout of the function that runs a shard: the maximum of Lambda. A shard must end before it, slow replies included. */
-export const REPLAYER_TIMEOUT_SECONDS = 900;
-
 /**
  * Disk (`/tmp`) of the functions that plan and send. A shard keeps its files there until it ends: at most 1.8 GB if
  * replies are as large as the captured replies. Larger replies have no limit of their own. A full disk ends the shard.

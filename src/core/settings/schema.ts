@@ -196,7 +196,6 @@ export const settingsSchema = z.object(
     /** Seconds during which events of new capture files are collected for one run. 300 is Lambda's maximum. */
     BATCH_WINDOW_SECONDS: wholeNumber(0, 300, 60),
     LAMBDA_MEMORY_MB: wholeNumber(512, 10_240, 1024),
-    LAMBDA_TIMEOUT_SECONDS: wholeNumber(120, 900, 900),
     LOG_RETENTION_DAYS: setting(
       `one of ${RETENTION_DAYS.join(', ')} days`,
       z.coerce.number().pipe(z.literal(RETENTION_DAYS)).default(30),

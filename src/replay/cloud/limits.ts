@@ -7,7 +7,8 @@
  * measured with 30 ms added to each request.
  */
 
-import { REPLAYER_TIMEOUT_SECONDS, type ReplayInput } from '../../core/contract/replay.ts';
+import { FUNCTION_TIMEOUT_SECONDS } from '../../core/contract/execution.ts';
+import type { ReplayInput } from '../../core/contract/replay.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { maxConcurrencyOf } from '../derived-options.ts';
 import type { ReplayOptions } from '../options.ts';
@@ -94,12 +95,12 @@ export interface ShardBounds {
  */
 export function shardBounds(options: ReplayOptions, asked: NonNullable<ReplayInput['shard']>): ShardBounds {
   const lead = SHARD_LEAD_MS + (options.warmup > 0 ? WARMUP_LEAD_MS : 0);
-  const longest = REPLAYER_TIMEOUT_SECONDS * 1000 - lead - WRITE_RESERVE_MS - options.timeout * 1000;
+  const longest = FUNCTION_TIMEOUT_SECONDS * 1000 - lead - WRITE_RESERVE_MS - options.timeout * 1000;
   if (longest < MIN_WINDOW_MS) {
     const most = (longest - MIN_WINDOW_MS) / 1000 + options.timeout;
     throw new PermanentError('InvalidReplayInput', 'The timeout is longer than a Lambda can wait', {
       got: `timeout ${options.timeout}`,
-      expected: `at most ${most} seconds, because a shard has ${REPLAYER_TIMEOUT_SECONDS} s and also has to send and to write`,
+      expected: `at most ${most} seconds, because a shard has ${FUNCTION_TIMEOUT_SECONDS} s and also has to send and to write`,
     });
   }
   const least = (bound: number, wanted: number | undefined): number => Math.min(bound, wanted ?? bound);

@@ -1,7 +1,8 @@
 /** Stops the shards of a replay whose execution was stopped or has failed, and waits for them. Idempotent. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Storage, Work } from '../../../core/aws/storage.ts';
-import { type EndedExecution, REPLAYER_TIMEOUT_SECONDS } from '../../../core/contract/replay.ts';
+import { FUNCTION_TIMEOUT_SECONDS } from '../../../core/contract/execution.ts';
+import type { EndedExecution } from '../../../core/contract/replay.ts';
 import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { PermanentError } from '../../../core/errors/errors.ts';
 import { putStopMark, stopMark } from '../work-bucket/stop-order.ts';
@@ -15,7 +16,7 @@ export interface StopDependencies extends Work {
 }
 
 /** A function has ended this long after its claim: its time limit, and a margin for clock differences. */
-const CLAIM_LIMIT_MS = (REPLAYER_TIMEOUT_SECONDS + 30) * 1000;
+const CLAIM_LIMIT_MS = (FUNCTION_TIMEOUT_SECONDS + 30) * 1000;
 
 /** Shards see the order within 3 s, and write their files within 75 s. */
 const POLL_MS = 3_000;
@@ -77,7 +78,7 @@ async function shardsEnd(run: string, deps: StopDependencies): Promise<void> {
     if (remainingMs() < END_RESERVE_MS) {
       throw new PermanentError('ShardsUnderWay', 'Some shards are still running', {
         got: `${running} of ${started} started shards`,
-        expected: `each ends within ${REPLAYER_TIMEOUT_SECONDS} s of its claim`,
+        expected: `each ends within ${FUNCTION_TIMEOUT_SECONDS} s of its claim`,
         where: replayKeys.shardsPrefix(run),
       });
     }

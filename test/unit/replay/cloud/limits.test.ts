@@ -1,7 +1,8 @@
 /** Checks the limits of cloud replays against each other, so that none of them changes alone. */
 
 import { ONE_VCPU_MB } from '../../../../lib/replay-functions.ts';
-import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS } from '../../../../src/core/contract/replay.ts';
+import { FUNCTION_TIMEOUT_SECONDS } from '../../../../src/core/contract/execution.ts';
+import { REPLAY_DISK_MIB } from '../../../../src/core/contract/replay.ts';
 import {
   MAX_CONNECTIONS,
   MAX_PER_SECOND,
@@ -51,7 +52,7 @@ test.each([0, 10])(
     const { windowMs } = shardBounds(options, {});
     const lead = SHARD_LEAD_MS + (warmup > 0 ? WARMUP_LEAD_MS : 0);
     const longest = lead + windowMs + options.timeout * 1000 + WRITE_RESERVE_MS;
-    expect(longest).toBeLessThanOrEqual(REPLAYER_TIMEOUT_SECONDS * 1000);
+    expect(longest).toBeLessThanOrEqual(FUNCTION_TIMEOUT_SECONDS * 1000);
   },
 );
 
