@@ -15,7 +15,10 @@ export interface PredictionRows {
   'ids/inferences'?: Row<'ids/inferences'>;
 }
 
-/** @param kept whether the capture is a table, and the `days` of `GROUND_TRUTH`. With 0 days, the row contains only counted values */
+/**
+ * @param days those of `GROUND_TRUTH`. With 0, the row contains only counted values
+ * @param isCounted whether the capture is a table
+ */
 export function rowsOfPrediction(
   row: PredictionRow,
   { days, isCounted }: { days: number; isCounted: boolean },
