@@ -379,7 +379,7 @@ describe('a stop order', () => {
       remainingMs: () => 900_000,
     };
     expect(await replayShard({ run: run.name, shard: 0 }, dependencies)).toMatchObject({ sent: 0, unsent: 2 });
-    // StopReplay, which waits for it, finds its result.
+    // The summary, which waits for it, finds its result.
     expect(await cloud.keys(replayKeys.shardPrefix(run.name, 0))).toContain('result.json');
     expect(await run.summarize()).toMatchObject({ ok: false, error: 'ReplayCancelled' });
     expect(await run.json('replay.json')).toMatchObject({ was_cancelled: true, requests: 2, sent: 0, unsent: 2 });

@@ -1,14 +1,13 @@
 /** Logs the results of a cloud replay to its MLflow run, and ends it. */
 
 import { buffer } from 'node:stream/consumers';
-import type { ObjectFacts, Storage, Work } from '../../../core/aws/storage.ts';
+import type { Work } from '../../../core/aws/storage.ts';
 import type { SummarizeReplayResult } from '../../../core/contract/replay.ts';
 import { replayKeys } from '../../../core/contract/work-keys.ts';
 import type { MlflowClient } from '../../../mlflow/client.ts';
-import { putRunFiles, type ResultFile } from '../../../mlflow/run-files.ts';
+import { putRunFiles } from '../../../mlflow/run-files.ts';
 import { endRun, getRun, logRun, tellFailure } from '../../../mlflow/runs.ts';
 import type { ReplayRunContent } from '../../publish/run-content.ts';
-import { RESULT_FILES } from '../../results/result-set.ts';
 import type { PlannedMlflow, StoredPlan } from '../work-bucket/stored-plan.ts';
 
 /** `publication.json`, the last object of a summary. */
@@ -34,23 +33,18 @@ export async function publishReplay(
   const { rest } = await mlflow();
   const made = await getRun(rest, runId);
   await logRun(rest, made, publication.content);
-  const files: ResultFile[] = [];
   const prefix = replayKeys.resultPrefix(run);
-  for await (const object of storage.list(bucket, prefix)) {
-    if (RESULT_FILES.has(object.key.slice(prefix.length))) files.push(resultFile(storage, object, prefix));
-  }
+  const files = (await Array.fromAsync(storage.list(bucket, prefix))).map((object) => ({
+    name: object.key.slice(prefix.length),
+    size: object.size,
+    read: async () => buffer(await storage.read(object)),
+  }));
   const leftOut = await putRunFiles(rest, made, files, async () => storage.s3);
   await tellFailure(rest, made, publication.failure);
   // Last, so that a run that has ended is complete.
   await endRun(rest, made, publication.content);
   return { experiment: { id: experiment.id, name: experiment.name }, runId, leftOut };
 }
-
-const resultFile = (storage: Storage, object: ObjectFacts, prefix: string): ResultFile => ({
-  name: object.key.slice(prefix.length),
-  size: object.size,
-  read: async () => buffer(await storage.read(object)),
-});
 
 /**
  * Ends the run of a replay that could not be completed, unless it has already ended.

@@ -8,7 +8,7 @@ import { causeOf, withinCause } from '../../../core/errors/cause.ts';
 import { toNamedError } from '../../../core/errors/errors.ts';
 import { sum } from '../../../core/values/sum.ts';
 import type { MonitoringRun } from '../../compare/run-data.ts';
-import { type CapturedComparison, COMPARE_FILE } from '../../compare/with-captured.ts';
+import { COMPARE_FILE } from '../../compare/with-captured.ts';
 import { type FinishedReplay, mlflowFactsOf, neverSent, tooManyFailed } from '../../finished.ts';
 import { runContentOf } from '../../publish/run-content.ts';
 import { FILES, figureFiles } from '../../results/result-set.ts';
@@ -57,7 +57,13 @@ export async function writeSummary(
   const monitoringRun = started && 'arn' in started ? started : undefined;
   const finished = finishedReplay(plan, collected);
   const comparison = plan.compare ? collected.replies.result() : undefined;
-  const files = await filesOf(finished, comparison, plan, collected, monitoringRun);
+  const { replayReport } = await import('../../report/replay-report.ts');
+  const files = {
+    ...(comparison ? { [COMPARE_FILE]: `${JSON.stringify(comparison, null, 1)}\n` } : {}),
+    [FILES.report]: await replayReport(finished, [...missing(collected), ...remarks(plan, collected)], comparison),
+    // The last one marks complete results.
+    ...figureFiles(finished, ownFacts(plan, collected, monitoringRun)),
+  };
   for (const [name, text] of Object.entries(files))
     await storage.putText(bucket, `${results.prefix}${name}`, text, CONTENT_TYPES[name]);
   const failure = failureOf(plan, collected, failed) ?? (started && 'error' in started ? started : undefined);
@@ -96,23 +102,6 @@ async function monitorExchanges(
 function notMonitored(error: unknown): Failure {
   const { name, message } = toNamedError(error);
   return { error: name, cause: `No run traces and judges the exchanges: ${message}` };
-}
-
-/** Returns the texts of the files by name. The last one marks complete results. */
-async function filesOf(
-  finished: FinishedReplay,
-  comparison: CapturedComparison | undefined,
-  plan: StoredPlan,
-  collected: Collected,
-  monitoringRun: MonitoringRun | undefined,
-): Promise<Record<string, string>> {
-  const warnings = [...missing(collected), ...remarks(plan, collected)];
-  const { replayReport } = await import('../../report/replay-report.ts');
-  return {
-    ...(comparison ? { [COMPARE_FILE]: `${JSON.stringify(comparison, null, 1)}\n` } : {}),
-    [FILES.report]: await replayReport(finished, warnings, comparison),
-    ...figureFiles(finished, ownFacts(plan, collected, monitoringRun)),
-  };
 }
 
 function finishedReplay(plan: StoredPlan, collected: Collected): FinishedReplay {
