@@ -2,13 +2,11 @@
 
 import { saidBy } from '../core/errors/errors.ts';
 import type { Experiment } from '../mlflow/types.ts';
-import type { RunClock } from './clock.ts';
 import { maxConcurrencyOf } from './derived-options.ts';
 import { capturesOf, type FinishedReplay, mlflowFactsOf, neverSent } from './finished.ts';
-import type { Measured } from './measure/measure.ts';
 import type { RunStats } from './measure/run-stats.ts';
 import type { Masking } from './request/keep.ts';
-import { ResultSet, unreadOf } from './results/result-set.ts';
+import { ResultSet, type ResultSetOptions, unreadOf } from './results/result-set.ts';
 import { type Rest, restOf, scheduleFromIndex } from './schedule/timing.ts';
 import type { SendJob, SendOutcome, SendProgress } from './send/job.ts';
 import { sendSchedule } from './send/send-schedule.ts';
@@ -18,19 +16,16 @@ import type { SkippedLine } from './source/types.ts';
 
 export interface ReplayRequest
   extends Masking,
-    Pick<SendJob, 'run' | 'files' | 'target' | 'options' | 'keepCaptured' | 'traceIdOf' | 'pool'> {
+    Pick<SendJob, 'run' | 'files' | 'target' | 'options' | 'keepCaptured' | 'traceIdOf' | 'pool'>,
+    Pick<ResultSetOptions, 'directory' | 'inputs' | 'read'> {
   /** Location of the captures, as the user gave it. */
   source: string;
   index: SortedIndex;
-  directory: string;
-  inputs: boolean;
   /** The MLflow experiment of the replay, for `replay.json`. */
   mlflow?: { experiment: Experiment; url?: string };
   /** Lines that were skipped while the index was made. */
   skipped: readonly SkippedLine[];
   onStarted?(progress: SendProgress, stats: RunStats): void;
-  /** Reads the outcome of a request and returns a function that keeps it. If reading throws, nothing is kept. */
-  read?(measured: Measured, clock: RunClock): () => void;
   signal?: AbortSignal;
 }
 
@@ -56,6 +51,7 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
   const results = new ResultSet({
     directory,
     inputs: request.inputs,
+    read: request.read,
     workerId: 'worker_0',
     // Requests whose results cannot be kept are not sent: they would load the target without any use.
     onError: (error) => unwritable.abort(error),
@@ -108,11 +104,7 @@ function send(request: ReplayRequest, results: ResultSet, signal: AbortSignal): 
         results.started(progress.startAt);
         request.onStarted?.(progress, results.stats);
       },
-      onMeasured: (measured, clock) => {
-        const keep = request.read?.(measured, clock);
-        results.measured(measured, clock);
-        keep?.();
-      },
+      onMeasured: (measured, clock) => results.measured(measured, clock),
     },
     signal,
   );

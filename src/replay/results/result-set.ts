@@ -33,10 +33,12 @@ export const FILES = {
 /** All files of a run. Other files in the directory are neither replaced nor uploaded to MLflow. */
 export const RESULT_FILES: ReadonlySet<string> = new Set([...Object.values(FILES), ...LATER_FILES]);
 
-interface ResultSetOptions {
+export interface ResultSetOptions {
   directory: string;
   inputs: boolean;
   workerId: string;
+  /** Reads the outcome of a request for other files. @returns keeps it. If reading throws, nothing is kept */
+  read?: ((measured: Measured, clock: RunClock) => () => void) | undefined;
   /** Called when a file with one line per request can no longer be written; `finish` throws the error as well. */
   onError?(error: Error): void;
 }
@@ -90,11 +92,14 @@ export class ResultSet {
 
   measured(measured: Measured, clock: RunClock): void {
     const epoch = (at: number): number => clock.epochMs(at);
+    const { workerId, read } = this.#options;
     // Call everything that may throw first, so that an error leaves no part of the request behind.
-    const record = recordLine(measured, clock, this.#options.workerId);
+    const keep = read?.(measured, clock);
+    const record = recordLine(measured, clock, workerId);
     this.stats.add(measured, epoch);
     this.report.add(measured, this.#startAt);
     this.#records.write(record);
+    keep?.();
   }
 
   /**

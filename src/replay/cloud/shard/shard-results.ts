@@ -61,20 +61,14 @@ export class ShardResults {
   constructor(plan: StoredPlan, shard: ShardPlan, directory = mkdtempSync(join(tmpdir(), 'replay-shard-'))) {
     const onError = (error: Error): void => this.unwritable.abort(error);
     this.#directory = directory;
-    this.set = new ResultSet({ directory, inputs: true, workerId: `shard_${shard.shard}`, onError });
+    const read = (measured: Measured, clock: RunClock) => this.#read(measured, clock);
+    this.set = new ResultSet({ directory, inputs: true, workerId: `shard_${shard.shard}`, read, onError });
     this.#shard = shard;
     const open = (name: string): LineWriter => new LineWriter(join(directory, name), onError);
     this.#replies = plan.compare ? open(REPLIES_FILE) : undefined;
     this.#tally = plan.compare ? new ReplyQualityTally() : undefined;
     this.#exchanges = plan.mlflow ? open(EXCHANGES_FILE) : undefined;
     this.#plan = plan;
-  }
-
-  measured(measured: Measured, clock: RunClock): void {
-    // Call everything that can throw before any part of the request is written.
-    const keep = this.#read(measured, clock);
-    this.set.measured(measured, clock);
-    keep();
   }
 
   /** @returns writes the lines of the reply and of the exchange */

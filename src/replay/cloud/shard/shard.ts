@@ -121,7 +121,7 @@ async function send(
         onSkipped: (line) => results.set.skipped(line),
         onPrepared: (request) => results.set.prepared(request),
         onStarted: ({ startAt }) => results.set.started(startAt),
-        onMeasured: (measured, clock) => results.measured(measured, clock),
+        onMeasured: (measured, clock) => results.set.measured(measured, clock),
       },
       // Requests whose results cannot be kept are not sent: they would load the target without any use.
       AbortSignal.any([stopping.signal, stop.signal, results.unwritable.signal]),
