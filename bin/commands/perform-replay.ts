@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { decodeOptions } from '../../src/monitoring/chunk/decode-lines.ts';
-import { isByCapturedTimes, isScheduled, scheduleSeconds } from '../../src/replay/derived-options.ts';
+import { isByCapturedTimes, scheduleSeconds } from '../../src/replay/derived-options.ts';
 import type { DryRun } from '../../src/replay/dry-run.ts';
 import { tooManyFailed } from '../../src/replay/finished.ts';
 import { type FollowUps, openFollowUps } from '../../src/replay/follow-ups.ts';
@@ -14,7 +14,6 @@ import type { Target } from '../../src/replay/request/target.ts';
 import { FILES } from '../../src/replay/results/result-set.ts';
 import { indexCaptures } from '../../src/replay/source/index-captures.ts';
 import { openSource } from '../../src/replay/source/open-source.ts';
-import type { SortedIndex } from '../../src/replay/source/sorted-index.ts';
 import type { SkippedLine } from '../../src/replay/source/types.ts';
 import { type ReplayRequest, type ReplayResult, replayToDirectory } from '../../src/replay/to-directory.ts';
 import { confirmed } from '../cli/confirm.ts';
@@ -124,7 +123,7 @@ async function replayAndReport(
   const { index } = captures;
   const run = flags.run ?? newRunName();
   const directory = flags.out ?? join('replays', run);
-  const seconds = plannedSeconds(index, options);
+  const seconds = scheduleSeconds(options, index);
   await confirmLong(seconds, flags.yes);
   const settings = await stack.settings({ BEDROCK_MODEL_ID: flags.judgeModel, MLFLOW_TRACKING_URI: flags.trackingUri });
   const { judge, mlflow } = await connectServices(flags, settings);
@@ -191,12 +190,6 @@ async function confirmLong(seconds: number, yes: boolean | undefined): Promise<v
   notice(warning);
   if (seconds < ASK_SECONDS || (await confirmed('The replay takes hours. Start it?', yes))) return;
   throw new PermanentError('NotConfirmed', 'Nothing was sent', { got: 'no', expected: 'y' });
-}
-
-/** Length of the schedule; 0 without one. */
-function plannedSeconds(index: SortedIndex, options: ReplayOptions): number {
-  const spanMs = index.total > 0 ? index.lastMs - index.firstMs : 0;
-  return isScheduled(options) ? scheduleSeconds(options, spanMs, index.total) : 0;
 }
 
 /** Whether the replay covers the whole schedule, so that both have the same length. */

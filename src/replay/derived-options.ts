@@ -16,17 +16,14 @@ export const isByCapturedTimes = ({ requestRate, concurrency }: ReplayOptions): 
 export const maxConcurrencyOf = (options: ReplayOptions): number =>
   Math.min(options.maxConcurrency ?? Number.POSITIVE_INFINITY, options.concurrency ?? Number.POSITIVE_INFINITY);
 
-/**
- * Returns an upper bound of the schedule's length, in seconds.
- *
- * @param spanMs time between the first and the last captured record
- * @param records number of captured records; needed for a rate
- */
-export function scheduleSeconds(options: ReplayOptions, spanMs: number, records?: number): number {
+/** Returns an upper bound of the schedule's length, in seconds; 0 without one. @param captures that are replayed */
+export function scheduleSeconds(
+  options: ReplayOptions,
+  { total, firstMs, lastMs }: { total: number; firstMs: number; lastMs: number },
+): number {
   const { requestRate, requestCount = Number.POSITIVE_INFINITY, repeat, speedup } = options;
-  const end = Math.min(spanMs, options.fixedScheduleEndOffset ?? spanMs);
-  const windowMs = Math.max(0, end - (options.fixedScheduleStartOffset ?? 0));
-  return requestRate === undefined || records === undefined
-    ? (windowMs * repeat) / speedup / 1000
-    : Math.min(requestCount, records * repeat) / requestRate;
+  if (requestRate !== undefined) return Math.min(requestCount, total * repeat) / requestRate;
+  if (!isByCapturedTimes(options) || total === 0) return 0;
+  const end = Math.min(lastMs - firstMs, options.fixedScheduleEndOffset ?? Number.POSITIVE_INFINITY);
+  return (Math.max(0, end - (options.fixedScheduleStartOffset ?? 0)) * repeat) / speedup / 1000;
 }

@@ -11,7 +11,7 @@ import { COMPARE_FILE } from './with-captured.ts';
 
 /** The files of a run that a comparison reads. */
 const FIGURES = [FILES.replay, COMPARE_FILE];
-/** The files of its requests. A cloud replay leaves them in parts. Only the first must exist. */
+/** The files of its requests, which are in parts. Only the first must exist. */
 const REQUESTS = [FILES.records, REPLIES_FILE];
 /** The folders with the results and with the parts under an execution's prefix. */
 const RESULTS = 'results/';
@@ -22,28 +22,23 @@ export type OpenedRun = Disposable & { directory: string };
 /** Finds the files of a run in S3 that a comparison reads: by name, the object or its parts. */
 async function findResults(location: string, storage: Storage): Promise<Map<string, ObjectFacts[]>> {
   const { bucket, key } = parseS3Location(location) ?? { bucket: '', key: '' };
-  const own = key === '' || key.endsWith('/') ? key : `${key}/`;
-  const replay = await storage.head(bucket, `${own}${FILES.replay}`);
-  const isOwn = replay ?? (await storage.head(bucket, `${own}${FILES.records}`));
-  const prefix = isOwn ? own : `${own}${RESULTS}`;
+  const root = key.replace(/\/?$/, '/').replace(/(^|\/)results\/$/, '$1');
   const found = new Map<string, ObjectFacts[]>();
-  for (const name of [...FIGURES, ...REQUESTS]) {
-    const object = await storage.head(bucket, `${prefix}${name}`);
+  for (const name of FIGURES) {
+    const object = await storage.head(bucket, `${root}${RESULTS}${name}`);
     if (object) found.set(name, [object]);
   }
-  const { parts = [] } = (await storage.getJson<{ parts?: string[] }>(bucket, `${prefix}${FILES.replay}`)) ?? {};
-  const root = prefix.slice(0, -RESULTS.length);
+  const { parts = [] } =
+    (await storage.getJson<{ parts?: string[] }>(bucket, `${root}${RESULTS}${FILES.replay}`)) ?? {};
   const wanted = new Map(parts.flatMap((part) => REQUESTS.map((name) => [`${root}${part}${name}`, name] as const)));
-  if (parts.length > 0) {
-    for await (const object of storage.list(bucket, `${root}${PARTS}`)) {
-      const name = wanted.get(object.key);
-      if (name !== undefined) found.set(name, [...(found.get(name) ?? []), object]);
-    }
+  for await (const object of storage.list(bucket, `${root}${PARTS}`)) {
+    const name = wanted.get(object.key);
+    if (name !== undefined) found.set(name, [...(found.get(name) ?? []), object]);
   }
   if (found.has(FILES.records)) return found;
   throw new PermanentError('NotAReplay', 'The location has no results of a replay', {
     got: location,
-    expected: `s3://bucket/replays/<execution> of a cloud replay that has sent requests, or a prefix with ${FILES.records}`,
+    expected: 's3://bucket/replays/<execution> of a cloud replay that has sent requests',
   });
 }
 
