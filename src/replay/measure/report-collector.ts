@@ -24,8 +24,6 @@ export class TimeBucket {
   sent = 0;
   completed = 0;
   failed = 0;
-  /** Maximum schedule lag, ms. */
-  maxLag = 0;
   /** Maximum latency from the scheduled time, ms, of the requests that were scheduled in this bucket. */
   maxEffective = 0;
   readonly latency = new Distribution(LATENCY_SCALE);
@@ -34,7 +32,6 @@ export class TimeBucket {
     this.sent += other.sent;
     this.completed += other.completed;
     this.failed += other.failed;
-    this.maxLag = Math.max(this.maxLag, other.maxLag);
     this.maxEffective = Math.max(this.maxEffective, other.maxEffective);
     this.latency.merge(other.latency);
   }
@@ -44,7 +41,7 @@ export class TimeBucket {
   }
 }
 
-interface BucketJson extends Record<'sent' | 'completed' | 'failed' | 'maxLag' | 'maxEffective', number> {
+interface BucketJson extends Record<'sent' | 'completed' | 'failed' | 'maxEffective', number> {
   latency: DistributionJson;
 }
 
@@ -86,10 +83,8 @@ export class ReportCollector {
     const { exchange, error, scheduledAt, metrics } = measured;
     const at = exchange.startedAt - startAt;
     const latency = metrics.request_latency ?? exchange.endAt - exchange.startedAt;
-    const lag = exchange.startedAt - scheduledAt;
     const sent = this.#bucket(at);
     sent.sent++;
-    sent.maxLag = Math.max(sent.maxLag, lag);
     if (!error) sent.latency.add(latency);
     const done = this.#bucket(exchange.endAt - startAt);
     done.completed++;
@@ -107,12 +102,8 @@ export class ReportCollector {
   }
 
   #bucket(atMs: number): TimeBucket {
-    let index = Math.max(0, Math.floor(atMs / this.bucketMs));
-    while (index >= MAX_BUCKETS) {
-      this.#joinPairs();
-      index = Math.max(0, Math.floor(atMs / this.bucketMs));
-    }
-    return this.#bucketAt(index);
+    while (atMs / this.bucketMs >= MAX_BUCKETS) this.#joinPairs();
+    return this.#bucketAt(Math.max(0, Math.floor(atMs / this.bucketMs)));
   }
 
   #bucketAt(index: number): TimeBucket {
@@ -152,9 +143,7 @@ export class ReportCollector {
   /** Adds the data that another process collected with the same clock. */
   merge(json: CollectorJson): void {
     while (this.bucketMs < json.bucketMs) this.#joinPairs();
-    for (const [index, bucket] of Object.entries(json.buckets))
-      this.#bucketAt(Math.floor((Number(index) * json.bucketMs) / this.bucketMs)).add(bucket);
-    while (Math.max(...this.buckets.keys()) >= MAX_BUCKETS) this.#joinPairs();
+    for (const [index, bucket] of Object.entries(json.buckets)) this.#bucket(Number(index) * json.bucketMs).add(bucket);
     this.points.add(...json.points);
     this.errorPoints.add(...json.errorPoints);
     for (const row of json.slowest) this.#insertSlow(row);
