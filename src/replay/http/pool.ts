@@ -142,14 +142,9 @@ export class ConnectionPool implements ConnectionOwner {
     return this.#origin.tls;
   }
 
-  /** Number of connections that are open or being opened and have nothing to send. */
-  get spare(): number {
-    return this.#idle.length + this.#opening.size;
-  }
-
-  /** Opens connections until `count` are spare, at most `atMost` in this call. @returns how many were opened */
+  /** Opens connections until `count` are open, or being opened, and have nothing to send, at most `atMost` in this call. @returns how many were opened */
   warm(count: number, atMost = Number.POSITIVE_INFINITY): number {
-    const missing = Math.max(0, Math.min(count - this.spare, atMost));
+    const missing = Math.max(0, Math.min(count - this.#idle.length - this.#opening.size, atMost));
     for (let i = 0; i < missing; i++) this.#opening.add(this.#open());
     return missing;
   }

@@ -37,8 +37,6 @@ export interface LiteralRequest {
 
 export type LiteralOrSkip = { kind: 'request'; request: LiteralRequest } | Skipped;
 
-const skip = (reason: string, message: string): Skipped => ({ kind: 'skipped', reason, message });
-
 /** Returns a content type that SageMaker accepts: at most 1,024 characters, without control characters. */
 function contentTypeOf(observed: unknown, looksLikeJson: boolean): string {
   if (typeof observed === 'string' && /^[\x20-\x7e]{1,1024}$/.test(observed)) return observed;
@@ -83,15 +81,15 @@ function override(body: Buffer, json: JsonObject, { model, set = [], stream }: O
  */
 export function literalRequest(line: Buffer, overrides: Overrides = {}): LiteralOrSkip {
   const opened = openEnvelope(line, new Scale());
-  if ('reason' in opened) return skippedAs(opened.reason);
+  if ('reason' in opened) return skippedAs(opened.reason.name, opened.reason.message);
   const { captureData, eventMetadata, extraFields = {} } = opened.envelope;
   const { endpointInput: side, endpointOutput } = captureData;
-  if (!isObject(side)) return skip('NoRequest', 'The record has no captured request');
+  if (!isObject(side)) return skippedAs('NoRequest', 'The record has no captured request');
   let body = payloadBytes(side);
   if (typeof body === 'string') {
     const reason = side.data === null || side.data === undefined ? 'NoRequest' : 'UndecodableRequest';
     // A quote may contain values that must be masked.
-    return skip(reason, `The captured request cannot be sent: ${body.replace(/“.{0,60}”/s, '“…”')}`);
+    return skippedAs(reason, `The captured request cannot be sent: ${body.replace(/“.{0,60}”/s, '“…”')}`);
   }
   let document = documentIn(body);
   const captured = objectOf(document);
@@ -100,7 +98,7 @@ export function literalRequest(line: Buffer, overrides: Overrides = {}): Literal
     try {
       body = override(body, captured, overrides);
     } catch (error) {
-      return skip('OverrideFailed', `An override cannot be applied: ${(error as Error).message}`);
+      return skippedAs('OverrideFailed', `An override cannot be applied: ${(error as Error).message}`);
     }
     document = documentIn(body);
   }

@@ -69,12 +69,6 @@ export function httpRequest(method: string, path: string, headers: Iterable<[str
   return { wire, bodyAt };
 }
 
-/** Returns the value of the Host header, without the default port of the protocol. */
-export const hostHeader = ({ tls, hostname, port }: Origin): string => {
-  const name = hostname.includes(':') ? `[${hostname}]` : hostname;
-  return port === (tls ? 443 : 80) ? name : `${name}:${port}`;
-};
-
 /** Returns the server of a URL. */
 export function originOf(url: URL): Origin {
   const tls = url.protocol === 'https:';

@@ -6,7 +6,6 @@
 import { isObject, type JsonObject, parseJson } from '../../captures/json.ts';
 import { openEnvelope } from '../../captures/record/envelope.ts';
 import { parseInferenceTime } from '../../captures/record/inference-time.ts';
-import type { QuarantineCause } from '../../captures/types.ts';
 import { Scale } from '../../captures/weight.ts';
 import { saidBy } from '../../core/errors/errors.ts';
 import { isReplayId, type MarkedRequest } from '../marks/believe.ts';
@@ -31,18 +30,11 @@ function tailMetadata(line: Buffer): JsonObject | undefined {
   return isObject(metadata) ? metadata : undefined;
 }
 
-export const skippedAs = ({ name: reason, message }: QuarantineCause): Skipped => ({
-  kind: 'skipped',
-  reason,
-  message,
-});
+export const skippedAs = (reason: string, message: string): Skipped => ({ kind: 'skipped', reason, message });
 
 /** Skips a record that cannot be read, and no other record. */
-export const unreadable = (error: unknown): Skipped => ({
-  kind: 'skipped',
-  reason: 'UnreadableRequest',
-  message: `The captured request cannot be read: ${saidBy(error)}`,
-});
+export const unreadable = (error: unknown): Skipped =>
+  skippedAs('UnreadableRequest', `The captured request cannot be read: ${saidBy(error)}`);
 
 /**
  * Returns the captured time of one line.
@@ -54,7 +46,7 @@ export function peekLine(line: Buffer, needsTime: boolean): Peek {
   let metadata = tailMetadata(line);
   if (metadata === undefined) {
     const opened = openEnvelope(line, new Scale());
-    if ('reason' in opened) return skippedAs(opened.reason);
+    if ('reason' in opened) return skippedAs(opened.reason.name, opened.reason.message);
     metadata = opened.envelope.eventMetadata;
   }
   const { inferenceTime, inferenceId } = metadata;
@@ -63,11 +55,8 @@ export function peekLine(line: Buffer, needsTime: boolean): Peek {
   if (Number.isNaN(timeMs) && needsTime) {
     // Not quoted, because callers of the endpoint may have written it.
     const got = inferenceTime === undefined ? 'nothing' : 'another form';
-    return {
-      kind: 'skipped',
-      reason: 'NoInferenceTime',
-      message: `The record has no readable inferenceTime, so it has no place in the schedule; got: ${got}`,
-    };
+    const message = `The record has no readable inferenceTime, so it has no place in the schedule; got: ${got}`;
+    return skippedAs('NoInferenceTime', message);
   }
   if (typeof inferenceId !== 'string' || !isReplayId(inferenceId)) return { kind: 'record', timeMs };
   return { kind: 'record', timeMs, marked: { capturedInferenceId: inferenceId, inferenceTimeMs: timeMs } };

@@ -4,7 +4,7 @@ import { awsUrl } from '../../core/aws/aws-url.ts';
 import { SHA256 } from '../../core/aws/signing.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { replayInferenceId } from '../marks/believe.ts';
-import { headerSafe, hostHeader, httpRequest, originOf, type Target, USER_AGENT } from '../request/target.ts';
+import { headerSafe, httpRequest, originOf, type Target, USER_AGENT } from '../request/target.ts';
 import { REPLAY_RUN_ATTRIBUTE } from '../source/peek.ts';
 
 interface SageMakerTargetOptions {
@@ -50,8 +50,8 @@ export async function sageMakerTarget(options: SageMakerTargetOptions): Promise<
     throw new PermanentError('InvalidTarget', 'The address of the SageMaker runtime is not a URL', { got: url });
   const { SignatureV4 } = await import('@smithy/signature-v4');
   const signer = new SignatureV4({ service: 'sagemaker', region, credentials, sha256: SHA256 });
+  const { host } = new URL(url);
   const origin = originOf(new URL(url));
-  const host = hostHeader(origin);
   return {
     origin,
     goodForMs,

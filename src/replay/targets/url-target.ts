@@ -3,7 +3,7 @@
 import { PermanentError, saidBy } from '../../core/errors/errors.ts';
 import { jsonIn } from '../../core/values/json-in.ts';
 import type { Origin } from '../http/connection.ts';
-import { headerSafe, hostHeader, httpRequest, originOf, shownUrl, type Target, USER_AGENT } from '../request/target.ts';
+import { headerSafe, httpRequest, originOf, shownUrl, type Target, USER_AGENT } from '../request/target.ts';
 import HEADERS from './reserved-headers.json' with { type: 'json' };
 
 /** The path of OpenAI’s chats. */
@@ -60,7 +60,6 @@ export function urlTarget(url: string, headers: Record<string, string> = {}, ref
     throw new PermanentError('InvalidTarget', 'The URL of the target contains credentials', facts);
   }
   const origin = { ...originOf(parsed), refuses };
-  const host = hostHeader(origin);
   const path = parsed.pathname === '/' ? undefined : parsed.pathname;
   const query = parsed.search;
   const given = checkHeaders(headers);
@@ -70,7 +69,7 @@ export function urlTarget(url: string, headers: Record<string, string> = {}, ref
     description: { kind: 'url', url: shownUrl(`${parsed.origin}${path ?? ''}${query}`) },
     encode: (request, identity) => {
       const own: [string, string][] = [
-        ['Host', host],
+        ['Host', parsed.host],
         ['User-Agent', USER_AGENT],
         ['Accept', request.streaming ? 'text/event-stream' : '*/*'],
         ['Content-Type', request.contentType],
