@@ -184,7 +184,7 @@ export class Connection {
       if (!this.closed) this.#close();
       return;
     }
-    exchange.received(now);
+    exchange.lastByteAt = now;
     this.#owner.hasAnswered = true;
     try {
       this.#parser.feed(buffer, bytes, exchange);

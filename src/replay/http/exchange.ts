@@ -37,6 +37,7 @@ export class Exchange implements ResponseSink {
   startedAt = Number.NaN;
   /** Time at which the reply's headers were complete. */
   headAt = Number.NaN;
+  /** Time at which the latest bytes were received. Set before they are parsed. */
   lastByteAt = Number.NaN;
   endAt = Number.NaN;
 
@@ -67,11 +68,6 @@ export class Exchange implements ResponseSink {
   get body(): Buffer {
     if (this.#kept.length > 1) this.#kept = [Buffer.concat(this.#kept)];
     return this.#kept[0] ?? Buffer.alloc(0);
-  }
-
-  /** Records when bytes were received, before they are parsed. */
-  received(at: number): void {
-    this.lastByteAt = at;
   }
 
   onHead(status: number, headers: Map<string, string>, reason: string): void {

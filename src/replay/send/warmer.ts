@@ -35,18 +35,6 @@ const LONGEST_PAUSE_MS = 10_000;
 /** The clock does not wait longer than this for connections. */
 const OPENING_MS = 5_000;
 
-export interface ConnectionNeed {
-  /** Number of requests that become due before the requests in flight have been answered. */
-  soon: number;
-  /** Maximum number of requests that are due within the duration of one reply. */
-  peak: number;
-  inFlight: number;
-  /** Requests that have been in flight for a short time only. */
-  young: number;
-  /** Most requests in flight. */
-  limit: number;
-}
-
 /**
  * Returns the number of spare connections that are needed now.
  *
@@ -54,10 +42,13 @@ export interface ConnectionNeed {
  * double the number of connections, and the target would accept them while it answers the first burst. If half of a
  * burst is sent, each unsent request needs a connection (`soon`), and the next burst reuses the connections of the sent
  * half (`peak - young`).
+ *
+ * @param need `soon`: requests that become due before those in flight have been answered; `peak`: most requests that are due
+ *   within the duration of one reply; `young`: requests that have been in flight for a short time only; `limit`: most
+ *   requests in flight
  */
-export function sparesNeeded({ soon, peak, inFlight, young, limit }: ConnectionNeed): number {
-  return Math.max(0, Math.min(Math.max(soon, peak - young), limit - inFlight));
-}
+export const sparesNeeded = (need: Record<'soon' | 'peak' | 'inFlight' | 'young' | 'limit', number>): number =>
+  Math.max(0, Math.min(Math.max(need.soon, need.peak - need.young), need.limit - need.inFlight));
 
 export class Warmer {
   readonly #pool: ConnectionPool;

@@ -70,7 +70,7 @@ function live(
   exchange.onHead(200, headers, 'OK');
   exchange.startedAt = 0;
   for (let at = 0; at < bytes.length; at += step) {
-    exchange.received(at + 1);
+    exchange.lastByteAt = at + 1;
     exchange.onBody(bytes, at, Math.min(bytes.length, at + step));
   }
   exchange.onEnd();

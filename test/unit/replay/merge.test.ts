@@ -54,7 +54,7 @@ function exchanged(i: number, latency: number, error?: ExchangeError, more: Part
     const body = Buffer.from(
       '{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9}}',
     );
-    exchange.received(end);
+    exchange.lastByteAt = end;
     exchange.onHead(200, new Map([['content-type', 'application/json']]), 'OK');
     exchange.onBody(body, 0, body.length);
     exchange.onEnd();
@@ -83,7 +83,7 @@ test('measures a stream on a new connection', () => {
     [1110, '{"choices":[{"delta":{"content":"c"}}],"usage":{"prompt_tokens":5,"completion_tokens":3}}'],
   ] as const) {
     const piece = Buffer.from(`data: ${event}\n\n`);
-    exchange.received(at);
+    exchange.lastByteAt = at;
     if (at === 1050) exchange.onHead(200, new Map([['content-type', 'text/event-stream']]), 'OK');
     exchange.onBody(piece, 0, piece.length);
   }

@@ -1,5 +1,7 @@
 /** The number of connections that are opened ahead of the requests that need them. */
-import { type ConnectionNeed, sparesNeeded } from '../../../src/replay/send/warmer.ts';
+import { sparesNeeded } from '../../../src/replay/send/warmer.ts';
+
+type ConnectionNeed = Parameters<typeof sparesNeeded>[0];
 
 const need = (more: Partial<ConnectionNeed>): number =>
   sparesNeeded({ soon: 0, peak: 100, inFlight: 0, young: 0, limit: 4096, ...more });
