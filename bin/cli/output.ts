@@ -30,8 +30,8 @@ export function aboutLine({ endpoint, stack, experiment }: About): string {
 }
 
 /**
- * Prints a command's result: with `--json` as JSON, else as a page. Its type `T` is listed in `bin/json.ts`, from which
- * its schema is generated.
+ * Prints a command's result: with `--json` as JSON, else as a page. The command exports the type of the JSON as `Output`, from which
+ * the schema in `schemas/` is generated, with the comments of the types: `UPDATE_SCHEMAS=1 npm run test:unit -- test/unit/bin/schemas`.
  *
  * @param about is included in JSON, and is the first line of the page
  *

@@ -66,6 +66,9 @@ const OPTIONS = options(
 );
 type Flags = FlagsOf<typeof OPTIONS>;
 
+/** With `--labels` and `--anchors`, without an endpoint. */
+export type Output = CalibrationReport & Partial<About>;
+
 export default command('calibrate', OPTIONS, async (flags) => {
   // A file and the anchor set are of no endpoint.
   if (flags.labels !== undefined || flags.anchors) {

@@ -24,8 +24,8 @@ const OPTIONS = options(
 type Flags = FlagsOf<typeof OPTIONS>;
 type Inputs = Record<string, unknown>;
 
-/** The output with `--json`. */
-export type CaptureOutput = ReturnType<typeof statusOf> | Awaited<ReturnType<typeof change>>;
+/** `on` and `off` describe the update. */
+export type Output = ReturnType<typeof statusOf> | Awaited<ReturnType<typeof change>>;
 
 export default command('capture', OPTIONS, async (flags) => {
   const { action, endpoint, sampling } = flags;
@@ -39,7 +39,7 @@ export default command('capture', OPTIONS, async (flags) => {
     const { DATA_CAPTURE_KMS_KEY_ARN: key } = stack ? await stackSettings(stack) : {};
     const on = stack && watchedCapture(stack.outputs, endpoint, key, sampling);
     const made = on && action === 'status' ? statusOf(found, on) : await change(clients.lambda, found, flags, on);
-    print<CaptureOutput>(made, flags.json, pageOf(made));
+    print<Output>(made, flags.json, pageOf(made));
   } finally {
     destroyClients(clients);
   }
@@ -62,7 +62,7 @@ const statusOf = (found: switching.Found, watched: WatchedCapture) => ({
 });
 
 /** Returns each fact below its name, or next to it. */
-const pageOf = (output: CaptureOutput): Page =>
+const pageOf = (output: Output): Page =>
   Object.entries(output).map(([name, value]) =>
     typeof value !== 'object' || value === null
       ? `${name}: ${value ?? 'none'}`

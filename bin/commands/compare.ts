@@ -34,7 +34,7 @@ import {
 import { EXIT, jsonOption, notice, print } from '../cli/output.ts';
 import { assertHasTexts, commandSettings } from '../cli/settings.ts';
 import { openStorage } from '../cli/storage.ts';
-import { isJudgedWorse, judgeCostOf, judgeText, printPlan } from './compare-plan.ts';
+import { isJudgedWorse, judgeCostOf, judgeText, type PlanOutput, printPlan } from './compare-plan.ts';
 import { writableDirectory } from './replay-directory.ts';
 
 const addThreshold = (text: string, all: Threshold[] = []): Threshold[] => [...all, parseThreshold(text)];
@@ -63,6 +63,9 @@ const OPTIONS = options(
 type CompareFlags = FlagsOf<typeof OPTIONS>;
 
 export type ComparisonOutput = RunsComparison & { gate?: GateResult | undefined };
+
+/** With `--plan` the sizes that the thresholds need. */
+export type Output = ComparisonOutput | PlanOutput;
 
 export default command('compare', OPTIONS, compare, {
   metrics: METRIC_TAGS.join(', '),

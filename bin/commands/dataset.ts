@@ -13,7 +13,7 @@ import { decodeOptions } from '../../src/monitoring/chunk/decode-lines.ts';
 import { filterOption, mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
 import { assertNew, withNewFile } from '../cli/new-file.ts';
 import { command, type FlagsOf, numbers, option, options, parsed } from '../cli/options.ts';
-import { EXIT, notice, print, progress } from '../cli/output.ts';
+import { type About, EXIT, notice, print, progress } from '../cli/output.ts';
 import { assertHasTexts } from '../cli/settings.ts';
 import { windowFrom } from '../cli/window.ts';
 import {
@@ -48,6 +48,8 @@ type DatasetFlags = FlagsOf<typeof OPTIONS>;
 
 /** The output with `--json`. */
 export type DatasetReport = Awaited<ReturnType<typeof makeDataset>>;
+
+export type Output = About & DatasetReport;
 
 export default command('dataset', OPTIONS, (flags) =>
   withMlflow(flags, async (opened) => {

@@ -24,6 +24,8 @@ const OPTIONS = options(
   jsonOption(),
 );
 
+export type Output = Diagnosis;
+
 export default command('doctor', OPTIONS, async ({ json, ledger, ...flags }) => {
   refuseUseless({ ...flags, ledger }, { from: ['ledger'], to: ['ledger'] });
   const nowMs = Date.now();

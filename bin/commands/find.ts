@@ -6,7 +6,7 @@ import { block, bold, exact, facts, type Page } from '../../src/core/text/page.t
 import { excerpt } from '../../src/core/text/terminal-text.ts';
 import { OUTCOMES } from '../../src/ledger/what-became.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
-import { print } from '../cli/output.ts';
+import { type About, print } from '../cli/output.ts';
 import { commandText } from '../cli/run-text.ts';
 import { stackOptions, withStack } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
@@ -28,6 +28,8 @@ const OPTIONS = options(
 
 /** Output of `--json`. `more`: `--limit` leaves out older traces that also meet the conditions. */
 export type FindOutput = Awaited<ReturnType<typeof findTraces>>;
+
+export type Output = About & FindOutput;
 
 export default command('find', OPTIONS, async (flags) => {
   const { id, user, session, scorer: verdicts, from, to, limit } = flags;

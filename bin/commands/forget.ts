@@ -6,7 +6,7 @@ import { block, exact, firstOf, type Page, section } from '../../src/core/text/p
 import { forgetIds } from '../../src/ledger/forget.ts';
 import { confirmed } from '../cli/confirm.ts';
 import { command, option, options } from '../cli/options.ts';
-import { notice, print } from '../cli/output.ts';
+import { type About, notice, print } from '../cli/output.ts';
 import { stackOptions, withStack } from '../cli/stack.ts';
 import { type FoundTrace, tracesOf } from '../operate/find-traces.ts';
 import { captureCommands, mlflowCommands, tracesToForget } from '../operate/forget.ts';
@@ -27,6 +27,8 @@ export interface ForgetOutput {
   /** Commands that delete the remaining data: the traces in MLflow, and the lines in the capture files. */
   remains: { mlflow: string[]; captures: string[] };
 }
+
+export type Output = About & ForgetOutput;
 
 export default command('forget', OPTIONS, async (flags) => {
   const { trace: traces, user, session, yes } = flags;

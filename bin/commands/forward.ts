@@ -4,7 +4,7 @@ import { PermanentError } from '../../src/core/errors/errors.ts';
 import type { ForwardEnvironment } from '../../src/core/settings/environment.ts';
 import { many } from '../../src/core/text/figure-text.ts';
 import { command, type FlagsOf, option, options } from '../cli/options.ts';
-import { print, progress } from '../cli/output.ts';
+import { type About, print, progress } from '../cli/output.ts';
 import { type DeployedStack, stackOptions, withStack } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
 import { filesToForward, findForwarding, putBack, sendEvents } from '../operate/forwarding.ts';
@@ -27,6 +27,8 @@ export interface ForwardReport {
   /** `false` with `--dry-run`. */
   queued: boolean;
 }
+
+export type Output = About & ForwardReport;
 
 export default command('forward', OPTIONS, async (flags) => {
   const given = flags.from !== undefined || flags.to !== undefined || flags.prefix !== undefined;

@@ -15,7 +15,7 @@ import { TRUTH_PERIODS, type TruthBy, type TruthQuery } from '../../src/ground-t
 import { comeBack } from '../cli/follow-and-report.ts';
 import { followed } from '../cli/follow-display.ts';
 import { argument, command, type FlagsOf, option, options } from '../cli/options.ts';
-import { EXIT, notice, print } from '../cli/output.ts';
+import { type About, EXIT, notice, print } from '../cli/output.ts';
 import { commandText } from '../cli/run-text.ts';
 import { type DeployedStack, stackOptions, stackSettings, withStack } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
@@ -52,6 +52,8 @@ export interface GroundTruthOutput {
   /** `null`: no prediction has a label. */
   quality: (TruthFigures & { window: Record<'from' | 'to', string | null>; by: TruthBy | null }) | null;
 }
+
+export type Output = About & GroundTruthOutput;
 
 export default command('ground-truth', OPTIONS, joinLabels, { labelFiles: LABEL_FILES });
 

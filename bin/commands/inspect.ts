@@ -18,6 +18,9 @@ const OPTIONS = options(
   jsonOption(),
 );
 
+/** Of `file:line` the result for the line. */
+export type Output = InspectReport | LineReport;
+
 export default command('inspect', OPTIONS, async ({ json, captures, redact }) => {
   const { path, line } = parseLocation(captures);
   const own = commandSettings();

@@ -10,6 +10,8 @@ import { parseLocation } from '../offline/capture-files.ts';
 import { placeText } from './inspect-text.ts';
 import { JUDGE_OPTIONS, type JudgeReport, judgeFiles } from './judge-run.ts';
 
+export type Output = JudgeReport;
+
 export default command('judge', JUDGE_OPTIONS, judge);
 
 async function judge(flags: FlagsOf<typeof JUDGE_OPTIONS>): Promise<void> {

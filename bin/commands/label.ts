@@ -13,7 +13,7 @@ import { type LabelPicks, pickedFilter, pickLabels } from '../../src/quality/cal
 import { queueName } from '../../src/quality/calibration/review-queue.ts';
 import { filterOption, mlflowOptions, withMlflow } from '../cli/mlflow.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
-import { notice, print } from '../cli/output.ts';
+import { type About, notice, print } from '../cli/output.ts';
 import { assertHasTexts } from '../cli/settings.ts';
 import { windowFrom } from '../cli/window.ts';
 import { tracesQuery } from './reading-traces.ts';
@@ -28,6 +28,8 @@ const OPTIONS = options(
   filterOption(),
   ...mlflowOptions('print what was picked as JSON'),
 );
+
+export type Output = About & { picks: LabelPicks[] };
 
 export default command('label', OPTIONS, async (flags) => {
   await withMlflow(flags, async (opened) => {

@@ -25,8 +25,7 @@ type OpenFlags = FlagsOf<typeof OPTIONS>;
 
 const TRACE = /^tr-[0-9a-f]{32}$/;
 
-/** The output with `--json`. */
-export interface OpenedPage extends About {
+export interface Output extends About {
   url: string;
   /** Seconds until the login in the address expires. Absent if the address contains no login. */
   expiresInSeconds?: number;
@@ -36,7 +35,7 @@ export default command('open', OPTIONS, openPage, { minutes: String(LOGIN_SECOND
 
 async function openPage(flags: OpenFlags): Promise<void> {
   const page = await pageOf(flags);
-  print<OpenedPage>(page, flags.json, [exact(page.url)]);
+  print<Output>(page, flags.json, [exact(page.url)]);
   if (flags.json) return;
   // Standard output has the address alone.
   notice(aboutLine(page));
@@ -47,7 +46,7 @@ async function openPage(flags: OpenFlags): Promise<void> {
 }
 
 /** @throws PermanentError `TwoPages`, and the errors of the page */
-async function pageOf({ what, ...flags }: OpenFlags): Promise<OpenedPage> {
+async function pageOf({ what, ...flags }: OpenFlags): Promise<Output> {
   if (what !== undefined && flags.dashboard) {
     const facts = { got: `${what} and --dashboard`, expected: 'one of them' };
     throw new PermanentError('TwoPages', 'Only one page can be opened', facts);
@@ -66,7 +65,7 @@ async function pageOf({ what, ...flags }: OpenFlags): Promise<OpenedPage> {
 }
 
 /** @throws PermanentError `NoConsole` */
-async function inConsole({ clients, about }: DeployedStack, link: (of: ConsoleLinks) => string): Promise<OpenedPage> {
+async function inConsole({ clients, about }: DeployedStack, link: (of: ConsoleLinks) => string): Promise<Output> {
   const links = consoleLinks(await clients.lambda.config.region());
   if (links !== undefined) return { ...about, url: link(links) };
   const got = `AWS_ENDPOINT_URL=${process.env.AWS_ENDPOINT_URL}`;
@@ -74,12 +73,12 @@ async function inConsole({ clients, about }: DeployedStack, link: (of: ConsoleLi
   throw new PermanentError('NoConsole', 'An emulated AWS has no console with pages to open', { got, expected });
 }
 
-async function runPage(stack: DeployedStack, run: string): Promise<OpenedPage> {
+async function runPage(stack: DeployedStack, run: string): Promise<Output> {
   const { executionArn } = await findExecution(stack.clients.sfn, machinesOf(stack), run);
   return inConsole(stack, (links) => links.execution(executionArn));
 }
 
-async function mlflowPage({ mlflow: { target }, experiment, about }: OpenedMlflow, id?: string): Promise<OpenedPage> {
+async function mlflowPage({ mlflow: { target }, experiment, about }: OpenedMlflow, id?: string): Promise<Output> {
   const pageOn = (server: string | undefined): string | undefined =>
     id === undefined ? tracesUrl(server, experiment.id) : traceUrl(server, experiment.id, id);
   const url = pageOn(webPageOf(target));

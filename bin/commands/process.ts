@@ -11,7 +11,7 @@ import { exact } from '../../src/core/text/page.ts';
 import { comeBack, inputOptions, reportRuns, runOptions, startAndFollow } from '../cli/follow-and-report.ts';
 import { followed } from '../cli/follow-display.ts';
 import { argument, command, type FlagsOf, options } from '../cli/options.ts';
-import { notice, print } from '../cli/output.ts';
+import { type About, notice, print } from '../cli/output.ts';
 import type { ProcessOutput } from '../cli/run-json.ts';
 import { commandText } from '../cli/run-text.ts';
 import { type DeployedStack, stackOptions, withStack } from '../cli/stack.ts';
@@ -27,6 +27,8 @@ const OPTIONS = options(
   ...stackOptions(),
 );
 type ProcessFlags = FlagsOf<typeof OPTIONS>;
+
+export type Output = About & ProcessOutput;
 
 export default command('process', OPTIONS, async (flags) => {
   const { source } = flags;

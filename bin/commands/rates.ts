@@ -25,7 +25,7 @@ import {
 } from '../../src/quality/rates.ts';
 import { outcomesTable, ratesCsv, sparkline, windowText } from '../../src/quality/rates-text.ts';
 import { command, type FlagsOf, option, options } from '../cli/options.ts';
-import { aboutLine, jsonOption, notice, print } from '../cli/output.ts';
+import { type About, aboutLine, jsonOption, notice, print } from '../cli/output.ts';
 import { stackOption, stackSettings, withStack } from '../cli/stack.ts';
 import { DEFAULT_FROM, hourBefore, hoursOf, isoWindow, windowFrom } from '../cli/window.ts';
 import { type LabelReader, labelReader } from './reading-traces.ts';
@@ -42,6 +42,8 @@ const OPTIONS = options(
   stackOption(),
 );
 export type RatesFlags = Partial<FlagsOf<typeof OPTIONS>>;
+
+export type Output = About & RatesOutput;
 
 export default command('rates', OPTIONS, async (flags) => {
   await withStack(flags, async (stack) => {

@@ -4,8 +4,12 @@ import { checkNames } from '../../src/core/errors/nearest.ts';
 import { command, refuseUseless } from '../cli/options.ts';
 import { describeEndpoint } from '../operate/aws-calls.ts';
 import { environmentClients } from '../operate/aws-clients.ts';
-import { performReplay } from './perform-replay.ts';
+import { type DryRunOutput, performReplay } from './perform-replay.ts';
 import { AIPERF_OPTIONS, REPLAY_OPTIONS, type ReplayFlags } from './replay-options.ts';
+import type { ReplayOutput } from './replay-text.ts';
+
+/** With `--dry-run` the requests that it would send. */
+export type Output = ReplayOutput | DryRunOutput;
 
 /** @throws PermanentError `InvalidReplayOptions` unless exactly one is given */
 function sourceOf({ captures, inputFile }: ReplayFlags): string {

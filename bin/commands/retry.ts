@@ -1,9 +1,11 @@
 /** `inference-monitor retry`: processes the unfinished work of a run again, and follows the new run. */
+
 import { type ExecutionInput, RETRY_WHAT, type RetryWhat } from '../../src/core/contract/input.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { inputOptions, reportOf, runOptions, startAndFollow } from '../cli/follow-and-report.ts';
 import { command, option, options } from '../cli/options.ts';
-import { notice } from '../cli/output.ts';
+import { type About, notice } from '../cli/output.ts';
+import type { RunsFollowed } from '../cli/run-json.ts';
 import { commandText } from '../cli/run-text.ts';
 import { runArgument, stackOptions, withStack } from '../cli/stack.ts';
 import { isPlanned, type RunReport } from '../operate/run-report.ts';
@@ -14,6 +16,8 @@ const OPTIONS = options(
   ...runOptions(),
   ...stackOptions(),
 );
+
+export type Output = About & RunsFollowed;
 
 export default command('retry', OPTIONS, (flags) =>
   withStack(flags, async (stack) => {

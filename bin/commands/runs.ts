@@ -3,7 +3,7 @@ import { dollars, time, whole } from '../../src/core/text/figure-text.ts';
 import { type Page, table } from '../../src/core/text/page.ts';
 import { durationText } from '../../src/core/text/terminal-text.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
-import { notice, print } from '../cli/output.ts';
+import { type About, notice, print } from '../cli/output.ts';
 import { stackOptions, withStack } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
 import { LISTED_STATUSES, type ListedReplay, type ListedRun, listReplays, listRuns } from '../operate/run-report.ts';
@@ -22,6 +22,8 @@ export interface RunsOutput {
   /** Whether `--limit` leaves out older runs. */
   more: boolean;
 }
+
+export type Output = About & RunsOutput;
 
 export default command('runs', OPTIONS, async (flags) => {
   // One additional run shows whether there are more.

@@ -8,15 +8,17 @@ import { PermanentError } from '../../src/core/errors/errors.ts';
 import { checkNames } from '../../src/core/errors/nearest.ts';
 import { many } from '../../src/core/text/figure-text.ts';
 import { firstOf, type Page } from '../../src/core/text/page.ts';
+import type { LineStory } from '../../src/ledger/what-became.ts';
 import { decodeOptions } from '../../src/monitoring/chunk/decode-lines.ts';
 import { quarantinedEntries } from '../../src/monitoring/plan/retry-source.ts';
 import { followAndReport, printReports } from '../cli/follow-and-report.ts';
 import { withNewFile } from '../cli/new-file.ts';
 import { argument, command, type FlagsOf, option, options, refuseUseless } from '../cli/options.ts';
-import { EXIT, notice, print } from '../cli/output.ts';
+import { type About, EXIT, notice, print } from '../cli/output.ts';
+import type { RunsFollowed } from '../cli/run-json.ts';
 import { type DeployedStack, monitoringRun, stackOptions, stackSettings, withStack } from '../cli/stack.ts';
 import { type FoundRun, readRunReport, statusOfRun } from '../operate/run-report.ts';
-import { lineName, showFiles, showStory } from './show-lines.ts';
+import { lineName, type RunFiles, showFiles, showStory } from './show-lines.ts';
 
 const OPTIONS = options(
   argument('[run]', 'name or ARN of the execution; not needed with --trace'),
@@ -30,6 +32,9 @@ const OPTIONS = options(
   ...stackOptions(),
 );
 type ShowFlags = FlagsOf<typeof OPTIONS>;
+
+/** With `--out`, the written lines; with `--files`, `--line` or `--trace`, the outcome of lines. */
+export type Output = About & (RunsFollowed | Quarantined | RunFiles | LineStory);
 
 export default command('show', OPTIONS, (flags) =>
   withStack(flags, async (stack) => {

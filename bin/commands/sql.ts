@@ -4,7 +4,7 @@ import { dollars, many, megabytes } from '../../src/core/text/figure-text.ts';
 import { block, table } from '../../src/core/text/page.ts';
 import { unlessInterrupted } from '../cli/interruption.ts';
 import { argument, command, numbers, option, options, refuseUseless } from '../cli/options.ts';
-import { aboutLine, jsonOption, notice, print } from '../cli/output.ts';
+import { type About, aboutLine, jsonOption, notice, print } from '../cli/output.ts';
 import { stackOption, withStack } from '../cli/stack.ts';
 import { DEFAULT_FROM, instantMs } from '../cli/window.ts';
 import { askAthena, type SqlResult } from '../operate/athena.ts';
@@ -21,6 +21,8 @@ const OPTIONS = options(
   option('--csv', 'print the rows as CSV'),
   stackOption(),
 );
+
+export type Output = About & SqlResult;
 
 export default command('sql', OPTIONS, async (flags) => {
   refuseUseless(flags, { from: ['local'], maxGb: ['local'] });

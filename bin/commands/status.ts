@@ -16,7 +16,7 @@ import { hoursOf, isoWindow, windowFrom } from '../cli/window.ts';
 
 const OPTIONS = options(...windowFrom(), ...stackOptions());
 
-export type StatusOutput = Health & About & { window: ReturnType<typeof isoWindow> };
+export type Output = Health & About & { window: ReturnType<typeof isoWindow> };
 
 export default command('status', OPTIONS, (flags) =>
   withStack(flags, async (stack) => {
@@ -33,7 +33,7 @@ export default command('status', OPTIONS, (flags) =>
       block(dim(`${aboutLine(about)}, ${windowText(window)}`), ...findingsPage(health, nowMs)),
       block(outcomesTable(health.outcomes)),
     ];
-    print<StatusOutput>({ ...health, ...about, window: isoWindow(window) }, flags.json, page);
+    print<Output>({ ...health, ...about, window: isoWindow(window) }, flags.json, page);
   }),
 );
 

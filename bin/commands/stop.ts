@@ -13,7 +13,7 @@ import { exact, type Page } from '../../src/core/text/page.ts';
 import { replayState } from '../../src/replay/cloud/summarize/stop-shards.ts';
 import { putStopMark } from '../../src/replay/cloud/work-bucket/stop-order.ts';
 import { command, options } from '../cli/options.ts';
-import { EXIT, notice, print } from '../cli/output.ts';
+import { type About, EXIT, notice, print } from '../cli/output.ts';
 import { hintPart, nextSteps } from '../cli/run-text.ts';
 import { type DeployedStack, machinesOf, runArgument, stackOptions, withStack } from '../cli/stack.ts';
 import { type FoundExecution, findExecution } from '../operate/executions.ts';
@@ -24,6 +24,8 @@ import { type RunReport, readRunReport } from '../operate/run-report.ts';
 export type StopResult = Awaited<ReturnType<typeof stopRun> | ReturnType<typeof stopReplay>>['stopped'];
 
 const OPTIONS = options(runArgument(), ...stackOptions());
+
+export type Output = About & StopResult;
 
 export default command('stop', OPTIONS, (flags) =>
   withStack(flags, async (stack) => {

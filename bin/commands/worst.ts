@@ -9,7 +9,7 @@ import { objectivesOf } from '../../src/quality/objectives.ts';
 import { windowText } from '../../src/quality/rates-text.ts';
 import { mlflowOptions, withMlflow } from '../cli/mlflow.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
-import { notice, print } from '../cli/output.ts';
+import { type About, notice, print } from '../cli/output.ts';
 import { commandText } from '../cli/run-text.ts';
 import { HOW_TO_READ } from '../cli/settings.ts';
 import { windowFrom } from '../cli/window.ts';
@@ -27,6 +27,8 @@ const OPTIONS = options(
   option('--limit <count>', 'how many traces to print', parsed(numbers.from(1, MOST), 10)),
   ...mlflowOptions(),
 );
+
+export type Output = About & WorstTraces;
 
 export default command('worst', OPTIONS, (flags) =>
   withMlflow(flags, async (opened) => {

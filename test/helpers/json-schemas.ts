@@ -1,8 +1,9 @@
 /**
- * Prints the JSON schema of each command's `--json`, made from the types of `bin/json.ts`: the comments of the types become
+ * Prints the JSON schema of each command's `--json`, made from its type `Output`: the comments of the types become
  * descriptions. A program of its own, since jest cannot load TypeScript's checker.
  */
 import { API, type Checker, type Symbol as Named, SymbolFlags, type Type, TypeFlags } from 'typescript/unstable/sync';
+import { COMMANDS } from '../../bin/commands.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 
 interface Schema {
@@ -68,7 +69,7 @@ export class SchemaMaker {
       const value = this.#checker.getTypeOfSymbol(property);
       if (value === undefined || value.flags & TypeFlags.Undefined || property.flags & SymbolFlags.Method) continue;
       const schema = this.of(value, `${where}.${property.name}`, depth + 1);
-      properties[property.name] = this.#described(schema, property);
+      properties[property.name] = this.described(schema, property);
       const may = value.isUnionType() && value.getTypes().some(({ flags }) => flags & TypeFlags.Undefined);
       if (!(property.flags & SymbolFlags.Optional || may)) required.push(property.name);
     }
@@ -82,7 +83,7 @@ export class SchemaMaker {
   }
 
   /** With the comment of the property. `@nullable`: JSON has `null` for numbers that it does not know. */
-  #described(schema: Schema, property: Named): Schema {
+  described(schema: Schema, property: Named): Schema {
     const text = this.#checker.getDocumentationCommentOfSymbol(property).replaceAll(/\s+/g, ' ').replaceAll('`', '');
     const tags = this.#checker.getJsDocTagsOfSymbol(property).map(({ name }) => name);
     const typed = tags.includes('nullable') ? { ...schema, type: [schema.type as string, 'null'] } : schema;
@@ -92,18 +93,25 @@ export class SchemaMaker {
 
 const api = new API({ cwd: packagePath() });
 const [project] = api.updateSnapshot({ openProject: packagePath('tsconfig.json') }).getProjects();
-const source = project?.program.getSourceFile(packagePath('bin', 'json.ts'));
-const file = source && project?.checker.getSymbolAtLocation(source);
-const outputs = file && project?.checker.getExportsOfModule(file).find(({ name }) => name === 'JsonOutputs');
-if (project === undefined || outputs === undefined) throw new Error('bin/json.ts has no JsonOutputs');
-const { properties = {} } = new SchemaMaker(project.checker).of(project.checker.getDeclaredTypeOfSymbol(outputs), '');
-api.close();
+if (project === undefined) throw new Error('There is no project');
+const { checker, program } = project;
+const maker = new SchemaMaker(checker);
+
+/** Returns the schema of an exported type of a module. Returns nothing if the module has no such type. */
+function schemaOf(file: string, type: string): object | undefined {
+  const source = program.getSourceFile(packagePath('bin', file));
+  const module = source && checker.getSymbolAtLocation(source);
+  const exported = module && checker.getExportsOfModule(module).find(({ name }) => name === type);
+  return exported && maker.described(maker.of(checker.getDeclaredTypeOfSymbol(exported), file), exported);
+}
+
 const dialect = 'https://json-schema.org/draft/2020-12/schema';
-const titled = Object.entries(properties).map(
-  ([name, schema]) =>
-    [
-      name,
-      { title: `inference-monitor ${name === 'error' ? '…' : name} --json`, $schema: dialect, ...schema },
-    ] as const,
-);
-process.stdout.write(JSON.stringify(Object.fromEntries(titled)));
+const made = [
+  ['error', schemaOf('program.ts', 'ErrorOutput')] as const,
+  ...Object.keys(COMMANDS).map((name) => [name, schemaOf(`commands/${name}.ts`, 'Output')] as const),
+].flatMap(([name, schema]) => {
+  const title = `inference-monitor ${name === 'error' ? '…' : name} --json`;
+  return schema === undefined ? [] : [[name, { title, $schema: dialect, ...schema }]];
+});
+api.close();
+process.stdout.write(JSON.stringify(Object.fromEntries(made)));

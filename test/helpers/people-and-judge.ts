@@ -53,7 +53,7 @@ class LabelQueue {
       MLFLOW_TRACKING_URI: this.#url,
     };
     const { stdout } = await run(process.execPath, [script, ...own, ...args], { env });
-    return expectPublished('label', stdout).picks[0] as LabelPicks;
+    return expectPublished<{ picks: LabelPicks[] }>('label', stdout).picks[0] as LabelPicks;
   }
 
   async #call<T>(method: string, path: string, json?: unknown): Promise<T> {

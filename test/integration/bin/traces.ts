@@ -3,10 +3,10 @@ import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
-import datasetCommand from '../../../bin/commands/dataset.ts';
-import openCommand from '../../../bin/commands/open.ts';
+import datasetCommand, { type Output as DatasetOutput } from '../../../bin/commands/dataset.ts';
+import openCommand, { type Output as OpenOutput } from '../../../bin/commands/open.ts';
 import replayCommand from '../../../bin/commands/replay.ts';
-import worstCommand from '../../../bin/commands/worst.ts';
+import worstCommand, { type Output as WorstOutput } from '../../../bin/commands/worst.ts';
 import { startSageMakerMlflowDouble } from '../../doubles/sagemaker-mlflow.ts';
 import { MlflowApi } from '../../helpers/mlflow-api.ts';
 import { MANAGED_ARNS } from '../../helpers/mlflow-managed.ts';
@@ -42,7 +42,7 @@ describe('worst', () => {
   const worst = async (...args: string[]) => {
     const { stdout, error } = await run(worstCommand(), ...FROM, '--json', ...args);
     if (error) throw error;
-    return expectPublished('worst', stdout);
+    return expectPublished<WorstOutput>('worst', stdout);
   };
 
   test('prints the traces with failing verdicts, the worst first, with words and a link', async () => {
@@ -99,7 +99,7 @@ describe('dataset', () => {
     rmSync(join(folder, 'set.jsonl'), { force: true });
     const output = await run(datasetCommand(), ...FROM, '--out', join(folder, 'set.jsonl'), '--json', ...args);
     if (output.error) throw output.error;
-    return { ...expectPublished('dataset', output.stdout), ...output };
+    return { ...expectPublished<DatasetOutput>('dataset', output.stdout), ...output };
   };
   const lines = () => readFileSync(join(folder, 'set.jsonl'), 'utf8').split('\n').filter(Boolean);
 
@@ -108,7 +108,7 @@ describe('dataset', () => {
     const captures = PROCESSED_LINES.filter((line) => lines().includes(line));
     expect(all).toMatchObject({ captures: captures.length, missing: [], code: 0 });
     expect(lines().toSorted()).toEqual(captures.toSorted());
-    const failing = expectPublished('worst', (await run(worstCommand(), ...FROM, '--json')).stdout).worst;
+    const failing = expectPublished<WorstOutput>('worst', (await run(worstCommand(), ...FROM, '--json')).stdout).worst;
     const scorers = [...new Set(failing.flatMap((one) => one.failing.map(({ scorer }) => scorer)))];
     expect((await dataset('--scorer', ...scorers)).captures).toBe(failing.length);
     const { stdout } = await run(
@@ -174,7 +174,7 @@ describe('open', () => {
   const url = async (...args: string[]): Promise<string> => {
     const { stdout, error } = await run(openCommand(), '--json', ...args);
     if (error) throw error;
-    return expectPublished('open', stdout).url;
+    return expectPublished<OpenOutput>('open', stdout).url;
   };
 
   test('prints the page of the experiment and of a trace', async () => {
