@@ -3,10 +3,8 @@ import { EXIT, notice } from './output.ts';
 import { type Stopping, stopOnSignals } from './stop-signals.ts';
 
 export interface Interruption extends Pick<Stopping, 'signal'> {
-  /** Whether there are results to write. If so, the work ends by itself after a signal. */
-  started: boolean;
-  /** Sets the text that is printed on the signal. */
-  say(text: string): void;
+  /** From now on there are results to write, so that the work ends by itself after a signal. @param said on the signal */
+  writes(said: string): void;
 }
 
 /**
@@ -21,14 +19,15 @@ export async function unlessInterrupted<T>(
 ): Promise<T | undefined> {
   let text = 'Press Ctrl-C again to leave immediately.';
   const { signal, dispose } = stopOnSignals(() => process.stderr.write(`\n${text}\n`));
-  const say = (next: string): void => {
-    text = next;
+  let hasResults = false;
+  const writes = (said: string): void => {
+    text = said;
+    hasResults = true;
   };
-  const interruption = { signal, started: false, say };
   try {
-    return await work(interruption);
+    return await work({ signal, writes });
   } catch (error) {
-    if (interruption.started || !signal.aborted) throw error;
+    if (hasResults || !signal.aborted) throw error;
     for (const line of explain()) notice(line);
     process.exitCode = EXIT.interrupted;
     return undefined;

@@ -127,8 +127,7 @@ async function compareOpened(
   const captured = judging
     ? []
     : await Promise.all(pairs.map(([, second]) => capturedVerdicts(second, flags.threshold, signal)));
-  interruption.started = true;
-  interruption.say(
+  interruption.writes(
     `${judging ? 'Stopping the judge and writing' : 'Writing'} the comparison. Press Ctrl-C again to exit immediately.`,
   );
   const directory = flags.out ?? (after.location === after.directory ? after.directory : join('replays', after.run));

@@ -52,13 +52,10 @@ interface Asked extends ReplayFlags {
 /** Sets the exit code of the process. @throws PermanentError when the replay could not run */
 export async function performReplay(source: string, given: ReplayFlags): Promise<void> {
   const flags = { ...given, options: checkedOptions(given) };
-  // A dry run checks the URL as well, without reading the secret.
-  const named = !flags.dryRun || flags.url !== undefined;
   const stack = replayStack(flags);
-  const found = named
-    ? await targetOf(flags.dryRun ? { ...flags, headersSecret: undefined } : flags, stack.mark)
-    : undefined;
-  const target = flags.dryRun ? undefined : found;
+  const target = flags.dryRun ? undefined : await targetOf(flags, stack.mark);
+  // A dry run checks the URL as well, without reading the secret.
+  if (flags.dryRun && flags.url !== undefined) await targetOf({ ...flags, headersSecret: undefined }, stack.mark);
   const performed = (interruption: Interruption): Promise<void> =>
     withCaptures(source, flags, stack, interruption.signal, (captures) =>
       target
@@ -137,7 +134,7 @@ async function replayAndReport(
     await prepareDirectory(directory);
     prepared = true;
     if (target.description.kind === 'sagemaker') await stack.register(run);
-    interruption.started = true;
+    interruption.writes('Stopping: writing what was measured. Press Ctrl-C again to leave immediately.');
     const place = { run, directory };
     const { report, compare, inputs } = flags;
     const followUps = await openFollowUps({ ...place, target: target.description, report, compare, judge, mlflow });
@@ -155,7 +152,6 @@ async function replayAndReport(
       signal: interruption.signal,
       read: (measured, clock) => followUps.read(measured, clock),
       onStarted: (progress, stats) => {
-        interruption.say('Stopping: writing what was measured. Press Ctrl-C again to leave immediately.');
         const total = () =>
           Math.min(options.requestCount ?? Number.POSITIVE_INFINITY, index.total * options.repeat - progress.skipped());
         const whole = isWholeSchedule(options) ? seconds : undefined;
@@ -216,7 +212,7 @@ async function followUp(
   { directory, experiment }: { directory: string; experiment: string },
 ): Promise<void> {
   const judging = flags.judge && !result.wasCancelled;
-  interruption.say(
+  interruption.writes(
     `${judging ? 'The judge is not asked any more. ' : ''}The results are being written. Press Ctrl-C again to leave immediately.`,
   );
   process.exitCode = exitCodeOf(result, flags.options);
