@@ -21,8 +21,8 @@ import { durationSeconds } from '../../src/replay/results/summary.ts';
 import type { SendProgress } from '../../src/replay/send/job.ts';
 import { CAPTURE_FILES } from '../../src/replay/source/open-source.ts';
 import { type ReplayResult, unsentWarning } from '../../src/replay/to-directory.ts';
-import { print } from '../cli/output.ts';
-import { type Facts, startProgress } from '../cli/progress.ts';
+import { print, progress } from '../cli/output.ts';
+import type { Facts } from '../cli/progress.ts';
 import type { ReplayFlags } from './replay-options.ts';
 
 const NO_CAPTURES = ['NotJson', 'NotACaptureRecord'];
@@ -188,11 +188,10 @@ interface Shown {
 
 /** Shows how far a replay is, on standard error. @returns ends it */
 export function showReplay(shown: Shown): () => void {
-  const line = startProgress(process.stderr);
-  const timer = setInterval(() => line.show(replayFacts(shown)), DRAW_MS).unref();
+  const timer = setInterval(() => progress.show(replayFacts(shown)), DRAW_MS).unref();
   return () => {
     clearInterval(timer);
-    line.end();
+    progress.end();
   };
 }
 

@@ -19,7 +19,7 @@ import { eachWithin } from '../../src/monitoring/evaluate/each-within.ts';
 import { localFiles } from '../../src/replay/source/open-source.ts';
 import type { SourceFile } from '../../src/replay/source/types.ts';
 
-import { startProgress } from '../cli/progress.ts';
+import { progress } from '../cli/output.ts';
 import type { CommandSettings } from '../cli/settings.ts';
 import { type OfflineLine, OTHERS, offlineLines, type Place } from './capture-files.ts';
 import { shapeTally } from './shape.ts';
@@ -101,7 +101,6 @@ export async function inspectAll(path: string, settings: CommandSettings) {
       addCounts(sums, { files: 1, bytes: size, gzip: Number(isGzip || name.endsWith('.gz')) }),
     addUnreadable: (file: string, message: string) => void unreadable.push({ file, message }),
   };
-  const progress = startProgress(process.stderr);
   let bytes = 0;
   for await (const line of offlineLines(await localFiles(path), settings, told)) {
     const { key: file, line: number, start, end } = placeOf(line);
@@ -119,7 +118,6 @@ export async function inspectAll(path: string, settings: CommandSettings) {
       shape.add(line.capture);
     }
   }
-  progress.end();
   return {
     /** `gzip`: compressed files, or named *.gz, which the stack does not read. `lines`: that are not blank. */
     ...sums,
