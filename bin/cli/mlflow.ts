@@ -19,12 +19,6 @@ export const experimentOptions = () =>
     stackOption(),
   );
 
-/** The settings that these options overrule. */
-const mlflowSettings = ({ trackingUri, experiment }: FlagsOf<ReturnType<typeof experimentOptions>>) => ({
-  MLFLOW_TRACKING_URI: trackingUri,
-  MLFLOW_EXPERIMENT_NAME: experiment,
-});
-
 export const filterOption = () =>
   option('--filter <expression>', "MLflow's trace filter, e.g. \"tag.status_code LIKE '5%'\"");
 
@@ -40,17 +34,18 @@ export interface OpenedMlflow {
   about: About;
 }
 
-type SettingsWork<T> = (settings: CommandSettings, stack?: DeployedStack) => Promise<T>;
-
 /**
  * Does the work with the settings of the stack, which these options overrule. If no stack is named, `--tracking-uri` leads to the settings
  * of the environment and `.env`, as does MLFLOW_TRACKING_URI without a STACK_PREFIX.
  *
  * @throws the errors of `openStack`
  */
-export function withSettings<T>(flags: Omit<MlflowFlags, 'json'>, work: SettingsWork<T>): Promise<T> {
+export function withSettings<T>(
+  flags: Omit<MlflowFlags, 'json'>,
+  work: (settings: CommandSettings, stack?: DeployedStack) => Promise<T>,
+): Promise<T> {
   const { STACK_PREFIX, MLFLOW_TRACKING_URI } = { ...dotenvOfCommand(), ...process.env };
-  const overruling = mlflowSettings(flags);
+  const overruling = { MLFLOW_TRACKING_URI: flags.trackingUri, MLFLOW_EXPERIMENT_NAME: flags.experiment };
   const isAlone = flags.trackingUri ?? (MLFLOW_TRACKING_URI && !STACK_PREFIX);
   if (isAlone && !namesStack(flags)) return work(commandSettings(overruling));
   return withStack(flags, async (stack) => work(await stackSettings(stack, overruling), stack));
