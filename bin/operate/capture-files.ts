@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, realpathSync, rmSync, statSync } from 'node:fs
 import { readdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join, relative, sep } from 'node:path';
-import { formatHour } from '../../src/captures/files/capture-path.ts';
+import { capturePathOf, formatHour } from '../../src/captures/files/capture-path.ts';
 import { parseInferenceTime } from '../../src/captures/record/inference-time.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { scanFile } from '../../src/replay/source/lines.ts';
@@ -39,9 +39,6 @@ const isNamedAsCapture = (path: string): boolean => path.endsWith(SUFFIX) || pat
 
 /** Lines that are searched for a time, or for a capture. A record's time is at its end, so complete lines are read. */
 const LINES_READ = 20;
-
-/** The end of a path in Data Capture's layout: endpoint, variant, year, month, day, hour, file. */
-const LAYOUT = /([^/]+)\/([^/]+)\/\d{4}\/(?:0[1-9]|1[0-2])\/(?:0[1-9]|[12]\d|3[01])\/(?:[01]\d|2[0-3])\/[^/]+\.jsonl$/;
 
 /**
  * Returns the capture files at a path, grouped by endpoint, each with its key. SageMaker's layout is kept, wherever in
@@ -104,12 +101,11 @@ export async function filesBelow(root: string, isMeant: (path: string) => boolea
 /** @param plain the file itself, or its unpacked copy */
 async function placeInBucket(file: string, plain: string, root: string, endpoint?: string) {
   const named = file.endsWith(PACKED) ? file.slice(0, -PACKED.length) : file;
-  const layout = LAYOUT.exec(named.split(sep).join('/'));
-  if (layout) {
-    const [key, found] = layout as unknown as [string, string];
-    return { endpoint: endpoint ?? found, key: (endpoint ?? found) + key.slice(found.length), captured: found };
-  }
-  const owner = endpoint ?? DEFAULT_ENDPOINT;
+  const path = named.split(sep).join('/');
+  const { endpoint: captured } = capturePathOf(path);
+  const owner = endpoint ?? captured ?? DEFAULT_ENDPOINT;
+  // The variant, four parts of the hour, and the file.
+  if (captured) return { endpoint: owner, key: [owner, ...path.split('/').slice(-6)].join('/'), captured };
   const hour = await hourOfFirstRecord(plain);
   const name = relative(root, named).split(sep).join('-');
   return { endpoint: owner, key: `${owner}/${DEFAULT_VARIANT}/${hour}/${name || basename(named)}` };

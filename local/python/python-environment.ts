@@ -36,9 +36,15 @@ const UV_VERSION = '0.13.9';
 
 /** Names tried one after the other if uv is not installed: the Pythons that MLflow 3 has wheels for. */
 const PYTHON_NAMES = ['python3', 'python3.12', 'python3.13', 'python3.11', 'python3.10'];
-const OLDEST_PYTHON = [3, 10];
-const NEWEST_PYTHON = [3, 13];
 const UV_PYTHON_RANGE = '>=3.10,<3.14';
+
+/** Prints why this Python is not usable. Debian and Ubuntu have no ensurepip until python3-venv is installed. */
+const FAULT = `
+import sys, importlib.util as found
+if not (3, 10) <= sys.version_info < (3, 14): print("is %d.%d" % sys.version_info[:2])
+elif not (found.find_spec("venv") and found.find_spec("ensurepip")):
+    print("has no venv module: install it (Debian, Ubuntu: apt install python3-venv)")
+`;
 
 /** Half a gigabyte takes long over a slow connection. */
 const INSTALL_LIMIT_MS = 3_600_000;
@@ -157,34 +163,18 @@ function uvOptions(list = ''): { options: string[]; env: Record<string, string> 
 async function findPython(): Promise<string> {
   const seen: string[] = [];
   for (const name of PYTHON_NAMES) {
-    // Debian and Ubuntu have no ensurepip until python3-venv is installed.
-    const probe = await output(name, [
-      '-c',
-      'import sys, importlib.util as u; print(*sys.version_info[:2], u.find_spec("venv") is not None and u.find_spec("ensurepip") is not None)',
-    ]);
-    if (probe === undefined) continue;
-    const [major, minor, complete] = probe.trim().split(' ');
-    const version = [Number(major), Number(minor)];
-    if (compare(version, OLDEST_PYTHON) < 0 || compare(version, NEWEST_PYTHON) > 0) {
-      seen.push(`${name} is ${version.join('.')}`);
-    } else if (complete !== 'True') {
-      seen.push(
-        `${name} (${version.join('.')}) has no venv module: install it (Debian, Ubuntu: apt install python3-venv)`,
-      );
-    } else return name;
+    const fault = await output(name, ['-c', FAULT]);
+    if (fault === '') return name;
+    if (fault !== undefined) seen.push(`${name} ${fault.trim()}`);
   }
   throw new Error(
     [
       'No usable Python was found',
       `got: ${seen.length > 0 ? seen.join('; ') : 'no python3 on the PATH'}`,
-      `expected: uv (https://docs.astral.sh/uv/) or Python ${OLDEST_PYTHON.join('.')} to ${NEWEST_PYTHON.join('.')} with venv on the PATH`,
+      'expected: uv (https://docs.astral.sh/uv/) or Python 3.10 to 3.13 with venv on the PATH',
       'MLflow and the AWS emulator are Python programs. Install uv or Python and run the command again',
     ].join('; '),
   );
-}
-
-function compare(a: number[], b: number[]): number {
-  return (a[0] ?? 0) - (b[0] ?? 0) || (a[1] ?? 0) - (b[1] ?? 0);
 }
 
 /** Removes the caller's VIRTUAL_ENV and PYTHONPATH, which must not leak into the new environment. */

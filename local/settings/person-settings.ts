@@ -1,6 +1,6 @@
 /** The user's own settings that a local run applies. */
 import { join } from 'node:path';
-import { parseSettings, SETTING_NAMES, slips } from '../../lib/settings/settings.ts';
+import { parseSettings, SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { keptPath } from '../../src/core/process/package-folder.ts';
 import { dotenvSettings } from '../../src/core/settings/dotenv-file.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
@@ -32,12 +32,6 @@ export function givenSettings(captures: string): Record<string, string> {
   });
   return Object.fromEntries(given);
 }
-
-/** Returns a sentence for each variable of `.env` and the environment that looks like a misspelled setting, as at synth. */
-export const settingSlips = (
-  dotenv = dotenvSettings(keptPath('.env')),
-  environment: NodeJS.ProcessEnv = process.env,
-): string[] => slips(SETTING_NAMES, dotenv, environment);
 
 /**
  * Checks the settings that apply, a minute before the CDK would.

@@ -6,17 +6,13 @@ import { startProgress } from '../../bin/cli/progress.ts';
 import { INTERRUPTED, Stopped, type Stopping, stopOnSignals } from '../../bin/cli/stop-signals.ts';
 import type { StartFlags } from '../../bin/commands/start.ts';
 import { findCaptures } from '../../bin/operate/capture-files.ts';
+import { SETTING_NAMES, slips } from '../../lib/settings/settings.ts';
 import { describeError } from '../../src/core/errors/describe-error.ts';
-import { isClone, packagePath } from '../../src/core/process/package-folder.ts';
+import { isClone, keptPath, packagePath } from '../../src/core/process/package-folder.ts';
+import { dotenvSettings } from '../../src/core/settings/dotenv-file.ts';
 import { exact, type Page, pageText, section } from '../../src/core/text/page.ts';
 import { STAND_IN_PATH } from '../../src/judge/judge-id.ts';
-import {
-  checkProtection,
-  checkSettings,
-  givenSettings,
-  personSettings,
-  settingSlips,
-} from '../settings/person-settings.ts';
+import { checkProtection, checkSettings, givenSettings, personSettings } from '../settings/person-settings.ts';
 import { startStandInEndpoint } from '../stand-in-endpoint/server.ts';
 import type { ForwardTarget } from '../stand-in-judge/forward.ts';
 import { type EnvFile, writeEnvFile } from './env-file.ts';
@@ -44,7 +40,8 @@ async function main(options: StartFlags, stopping: Stopping): Promise<number> {
   const captures = options.captures ? asTyped(options.captures) : packagePath('examples', 'captures');
   const keep = options.keep && asTyped(options.keep);
   const given = givenSettings(captures);
-  for (const slip of settingSlips()) progress.log(`warning: ${slip}`);
+  for (const slip of slips(SETTING_NAMES, dotenvSettings(keptPath('.env')), process.env))
+    progress.log(`warning: ${slip}`);
   // Report invalid input before anything starts.
   checkProtection(given, { bedrock, keep });
   const real = bedrock && { region: bedrockRegion(options) };
