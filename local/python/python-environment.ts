@@ -31,12 +31,11 @@ export type Log = (line: string) => void;
 /** Increase this when the way environments are created changes, so that existing environments are rebuilt. */
 const LAYOUT = 1;
 
-/** The uv version that is installed if the machine has none. */
+/** The uv that installs the packages. */
 const UV_VERSION = '0.13.9';
 
-/** Names tried one after the other if uv is not installed: the Pythons that MLflow 3 has wheels for. */
+/** Names tried one after the other: the Pythons that MLflow 3 has wheels for. */
 const PYTHON_NAMES = ['python3', 'python3.12', 'python3.13', 'python3.11', 'python3.10'];
-const UV_PYTHON_RANGE = '>=3.10,<3.14';
 
 /** Prints why this Python is not usable. Debian and Ubuntu have no ensurepip until python3-venv is installed. */
 const FAULT = `
@@ -66,7 +65,7 @@ interface Creation {
 export const ensurePythonEnvironment = (spec: PythonEnvironmentSpec & Creation): Promise<PythonEnvironment> =>
   ensure(spec, makeWithUv);
 
-/** Returns an environment with uv from the package index, for machines without uv. */
+/** Returns an environment with uv, which pip installs from the package index: it takes a sixth of pip's time. */
 export const uvEnvironment = (creation: Creation = {}): Promise<PythonEnvironment> =>
   ensure({ name: 'uv', packages: { uv: UV_VERSION }, ...creation }, makeWithPip);
 
@@ -101,27 +100,13 @@ async function ensure(spec: PythonEnvironmentSpec & Creation, make: typeof makeW
 }
 
 async function makeWithUv(folder: string, requirements: string[], creation: Creation): Promise<void> {
-  const run = (command: string, args: string[], env = {}) => runToEnd(folder, command, args, creation.signal, env);
+  const { signal } = creation;
+  const { bin, python: withPip } = await uvEnvironment(creation);
+  const uv = join(bin, 'uv');
+  const { env, options } = uvOptions(await output(withPip, ['-m', 'pip', 'config', 'list']));
+  await runToEnd(folder, uv, ['venv', '--quiet', '--python', await findPython(), folder], signal, env);
   const into = ['--quiet', '--python', join(folder, 'bin', 'python'), ...requirements];
-  // Report an unusable Python before any attempt.
-  const python = (await output('uv', ['--version'])) === undefined ? await findPython() : undefined;
-  try {
-    if (python === undefined) {
-      await run('uv', ['venv', '--quiet', '--python', UV_PYTHON_RANGE, folder]);
-      await run('uv', ['pip', 'install', ...into]);
-    } else {
-      const { bin, python: withPip } = await uvEnvironment(creation);
-      const uv = join(bin, 'uv');
-      const { env, options } = uvOptions(await output(withPip, ['-m', 'pip', 'config', 'list']));
-      await run(uv, ['venv', '--quiet', '--python', python, folder], env);
-      await run(uv, ['pip', 'install', ...options, ...into], env);
-    }
-  } catch (error) {
-    creation.signal?.throwIfAborted();
-    creation.log?.(`uv failed; using venv and pip, which takes about a minute longer. ${(error as Error).message}`);
-    rmSync(folder, { recursive: true, force: true });
-    await makeWithPip(folder, requirements, creation);
-  }
+  await runToEnd(folder, uv, ['pip', 'install', ...options, ...into], signal, env);
 }
 
 async function makeWithPip(folder: string, requirements: string[], { signal }: Creation): Promise<void> {
@@ -171,8 +156,8 @@ async function findPython(): Promise<string> {
     [
       'No usable Python was found',
       `got: ${seen.length > 0 ? seen.join('; ') : 'no python3 on the PATH'}`,
-      'expected: uv (https://docs.astral.sh/uv/) or Python 3.10 to 3.13 with venv on the PATH',
-      'MLflow and the AWS emulator are Python programs. Install uv or Python and run the command again',
+      'expected: Python 3.10 to 3.13 with venv on the PATH',
+      'MLflow and the AWS emulator are Python programs. Install Python and run the command again',
     ].join('; '),
   );
 }

@@ -1,6 +1,6 @@
 /** The local MLflow server and its Python environment: errors name a remedy, and no processes or files are left behind. */
 import { execFile, spawn } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -80,58 +80,34 @@ describe('a Python environment', () => {
     expect(await versionIn(python)).toBe('1.1.0');
   });
 
-  /** Runs `work` with a PATH of one folder with Python and the given scripts. */
-  async function withPath(scripts: Record<string, string>, work: (path: string) => Promise<void>): Promise<void> {
-    const { python } = await defaultPythonEnvironment();
-    const base = await promisify(execFile)(python, ['-c', 'import sys; print(sys._base_executable)']);
-    const path = temporaryFolder('only-python-');
-    symlinkSync(base.stdout.trim(), join(path, 'python3'));
-    for (const [file, text] of Object.entries(scripts)) writeFileSync(join(path, file), text, { mode: 0o755 });
-    await work(path);
-  }
-
-  test('is created by uv from the package index if none is installed, with pip’s index settings', async () => {
+  test('is created with pip’s index settings', async () => {
     const { UV_OFFLINE: _offline, UV_FIND_LINKS: _links, ...told } = process.env;
-    await withPath({}, async (path) => {
-      const output = await run(ensure(`${name}-uv`), { ...told, PATH: path });
-      expect(output).not.toContain('using venv and pip');
-      expect(await versionIn(pythonOf(output))).toBe('1.1.0');
-    });
-  });
-
-  test('is created with venv and pip if uv fails, with a message', async () => {
-    await withPath({ uv: '#!/bin/sh\ncase $1 in --version) ;; *) echo broken >&2; exit 3 ;; esac\n' }, async (path) => {
-      const output = await run(ensure(`${name}-pip`), { ...process.env, PATH: `${path}:/bin` });
-      expect(output).toMatch(/uv failed; using venv and pip[\s\S]*got: exit code 3[\s\S]*broken/);
-      expect(await versionIn(pythonOf(output))).toBe('1.1.0');
-    });
+    const output = await run(ensure(`${name}-uv`), told);
+    expect(await versionIn(pythonOf(output))).toBe('1.1.0');
   });
 
   test('leaves nothing running if its creation is canceled', async () => {
-    const uv = '#!/bin/sh\ncase $1 in --version) ;; *) sleep 600 & echo $$ > "$0.pid"; wait ;; esac\n';
-    await withPath({ uv }, async (path) => {
-      const { PATH } = process.env;
-      process.env.PATH = `${path}:${PATH}`;
-      try {
-        const calling = new AbortController();
-        const made = ensurePythonEnvironment({ name: `${name}-off`, packages: PACKAGES, signal: calling.signal });
-        const pid = () => existsSync(`${path}/uv.pid`) && Number(readFileSync(`${path}/uv.pid`, 'utf8'));
-        while (!pid()) await new Promise((resolve) => setTimeout(resolve, 20));
-        const group = Number(pid());
-        calling.abort(new Error('called off'));
-        await expect(made).rejects.toThrow('called off');
-        expect(existsSync('/proc') ? livingInGroup(group) : []).toEqual([]);
-      } finally {
-        process.env.PATH = PATH;
-      }
-    });
+    const path = temporaryFolder('only-python-');
+    const waiting = 'ps -o pgid= -p $$ > "$0.part"; mv "$0.part" "$0.group"; sleep 600 & wait';
+    writeFileSync(join(path, 'python3'), `#!/bin/sh\ncase $1 in -c) ;; *) ${waiting} ;; esac\n`, { mode: 0o755 });
+    const { PATH } = process.env;
+    process.env.PATH = `${path}:${PATH}`;
+    try {
+      const calling = new AbortController();
+      const made = ensurePythonEnvironment({ name: `${name}-off`, packages: PACKAGES, signal: calling.signal });
+      while (!existsSync(`${path}/python3.group`)) await new Promise((resolve) => setTimeout(resolve, 20));
+      const group = Number(readFileSync(`${path}/python3.group`, 'utf8'));
+      calling.abort(new Error('called off'));
+      await expect(made).rejects.toThrow('called off');
+      expect(existsSync('/proc') ? livingInGroup(group) : []).toEqual([]);
+    } finally {
+      process.env.PATH = PATH;
+    }
   });
 
   test('names what to install if no Python is found', async () => {
     const output = await run(ensure(`${name}-none`), { ...process.env, PATH: '/nonexistent' });
-    expect(output).toMatch(
-      /error:No usable Python was found; got: no python3 on the PATH; expected: uv .* or Python 3/,
-    );
+    expect(output).toMatch(/error:No usable Python was found; got: no python3 on the PATH; expected: Python 3/);
   });
 
   test('shows the installer’s output if a package does not exist', async () => {
