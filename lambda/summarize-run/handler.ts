@@ -54,8 +54,9 @@ const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Conte
   const result = { summary: { bucket, key }, more: summary.status === 'unfinished', part: part + 1 };
   if (result.more) return { ...result, ok: true, error: '', cause: '' };
   summary.good = goodVerdicts(summary.verdictsByScorer, scorers);
-  summary.counted = quality.counted();
-  summary.outcomes = outcomesIn(sumOfCells(Object.values(quality.variants).map((cell) => ({ cell }))), scorers);
+  const { first, variants } = quality;
+  summary.counted = { first, variants };
+  summary.outcomes = outcomesIn(sumOfCells(Object.values(variants).map((cell) => ({ cell }))), scorers);
   const text = JSON.stringify(summary, null, 2);
   await storage.putText(bucket, key, text);
   const { replay } = summary.options ?? {};

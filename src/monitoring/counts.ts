@@ -1,4 +1,4 @@
-/** Sums of the receipts' figures: lines, verdicts and money. */
+/** Sums of the receipts' figures, for direct invocations, and sums of estimates. */
 
 import {
   type CostEstimate,
@@ -7,32 +7,24 @@ import {
   type LogCounts,
   type LogReceipt,
   NO_LOG_COUNTS,
-  VERDICT_TERMS,
+  NO_VERDICT_COUNTS,
   type VerdictCounts,
 } from '../core/contract/receipts.ts';
 import { addCounts } from '../core/values/counts.ts';
 import { addSpend, emptySpend, sumUsage } from '../judge/spend.ts';
 
-export const emptyVerdictCounts = (): VerdictCounts =>
-  Object.fromEntries(VERDICT_TERMS.map((term) => [term, 0])) as VerdictCounts;
-
-export const emptyLogCounts = (): LogCounts => ({ ...NO_LOG_COUNTS });
-
-export const verdictTotal = (counts: VerdictCounts): number =>
-  VERDICT_TERMS.reduce((total, term) => total + counts[term], 0);
-
-/** Sums the ranges or the parts of a chunk, or the chunks of a file. */
+/** Sums the chunks of a file. */
 export function sumLogCounts(receipts: readonly Pick<LogReceipt, 'counts'>[]): LogCounts {
-  const total = emptyLogCounts();
+  const total = { ...NO_LOG_COUNTS };
   for (const { counts } of receipts) addCounts(total, counts);
   return total;
 }
 
-/** Sums the chunks of a file, for a direct invocation and for the output of a child execution. */
+/** Sums the chunks of a file. */
 export function sumEvaluations(
   receipts: readonly EvaluateReceipt[],
 ): VerdictCounts & { failedRecorded: number; spend: JudgeSpend } {
-  const total = { ...emptyVerdictCounts(), failedRecorded: 0 };
+  const total = { ...NO_VERDICT_COUNTS, failedRecorded: 0 };
   const spend = emptySpend();
   for (const { counts, failedRecorded, spend: asked, batchSpend } of receipts) {
     addCounts(total, { ...counts, failedRecorded });

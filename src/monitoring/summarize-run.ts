@@ -4,7 +4,6 @@
  */
 
 import type { Work } from '../core/aws/storage.ts';
-import type { QualityFailures } from '../core/contract/quality.ts';
 import type { BatchReport, NamedError, Receipt } from '../core/contract/receipts.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
 import { inOrder } from '../core/process/concurrency.ts';
@@ -73,11 +72,8 @@ export async function summarizeRun(
     const { done } = summary.sums().options?.evaluate ? state.evaluate : state.log;
     if (isRunning && done === undefined) continue;
     summary.addChunk(line, state);
-    const { quality: counts, series } = workOnChunk(state);
-    quality.add(counts);
-    quality.observe(series);
+    addWork(quality, state);
     quality.experimentId = line.experimentId;
-    for (const failures of failuresOfChunk(state)) quality.fail(failures);
     if (remainingMs() > FINISH_RESERVE_MS) continue;
     const sums = {
       summary: summary.sums(),
@@ -94,7 +90,7 @@ export async function summarizeRun(
 // --------------------------------------------------------------------------------------------------- quality of chunks
 // What a run has done with a chunk: from the receipts of its attempts, each of which reports all attempts so far.
 
-export function workOnChunk({ log, evaluate, receipts }: ChunkState) {
+export function addWork(sums: RunSums, { log, evaluate, receipts }: ChunkState): void {
   // The verdicts of failed attempts are in MLflow. Each receipt has a part of them.
   const knowing = (step: Receipt['step'], done?: Receipt): Receipt[] =>
     done === undefined ? receipts.filter((receipt) => receipt.step === step) : [done];
@@ -103,11 +99,7 @@ export function workOnChunk({ log, evaluate, receipts }: ChunkState) {
   for (const { quality = {}, series = {} } of [...knowing('evaluate', evaluate.done), ...knowing('log', log.done)]) {
     maxByMagnitude(work, { quality, series });
   }
-  return work;
+  sums.add(work.quality);
+  sums.observe(work.series);
+  for (const receipt of [log.done, log.failed, evaluate.done, evaluate.failed]) sums.fail(receipt?.failures ?? {});
 }
-
-/** Returns the captures that failed an objective, as each attempt knew them. */
-export const failuresOfChunk = ({ log, evaluate }: ChunkState): QualityFailures[] =>
-  [log.done, log.failed, evaluate.done, evaluate.failed].flatMap((receipt) =>
-    receipt?.failures ? [receipt.failures] : [],
-  );

@@ -3,25 +3,29 @@
 import type { RetryInput } from '../core/contract/input.ts';
 import type { ManifestLine } from '../core/contract/payloads.ts';
 import type { QualityCell } from '../core/contract/quality.ts';
-import type {
-  BatchReport,
-  EvaluateReceipt,
-  FailedFile,
-  JudgeSpend,
-  LogCounts,
-  LogReceipt,
-  NamedError,
-  PlanReceipt,
-  VerdictCounts,
+import {
+  type BatchReport,
+  type EvaluateReceipt,
+  type FailedFile,
+  type JudgeSpend,
+  type LogCounts,
+  type LogReceipt,
+  type NamedError,
+  NO_LOG_COUNTS,
+  NO_VERDICT_COUNTS,
+  type PlanReceipt,
+  VERDICT_TERMS,
+  type VerdictCounts,
 } from '../core/contract/receipts.ts';
 import { noCounts } from '../core/values/counts.ts';
+import { sum } from '../core/values/sum.ts';
 import { goodValue } from '../judge/scorers/values.ts';
 import { emptySpend } from '../judge/spend.ts';
 import type { Scorer } from '../judge/types.ts';
 import { addTree } from '../quality/count-tree.ts';
 import type { ScorerOutcomes } from '../quality/outcomes.ts';
 import { cacheMissedText, isCacheMissed } from './cache-missed.ts';
-import { addEstimates, emptyLogCounts, emptyVerdictCounts, verdictTotal } from './counts.ts';
+import { addEstimates } from './counts.ts';
 import { type FailedChunk, failedChunk } from './failed-chunk.ts';
 import { addChunkSpend, type ChunkState, unreportedAttempts } from './receipts.ts';
 
@@ -48,7 +52,7 @@ export interface RunSummary
   /**
    * The counts that the run has added, by variant, and the hour of its first capture. Absent while the run is running.
    */
-  counted?: { first?: string; variants: Record<string, QualityCell> };
+  counted?: { first?: string | undefined; variants: Record<string, QualityCell> };
   /** Outcomes of the captures that the run has counted, by scorer. Absent while the run is running. */
   outcomes?: ScorerOutcomes[];
   quarantineReasons: Record<string, number>;
@@ -85,7 +89,7 @@ export interface RunSummary
 const MAX_FAILURES = 100;
 
 function emptySummary(run: { name: string; startTime: string }): RunSummary {
-  const { lines: _, ...lines } = emptyLogCounts();
+  const { lines: _, ...lines } = NO_LOG_COUNTS;
   return {
     run: run.name,
     status: 'succeeded',
@@ -97,7 +101,7 @@ function emptySummary(run: { name: string; startTime: string }): RunSummary {
     bytes: 0,
     chunks: { planned: 0, logged: 0, evaluated: 0, failed: 0 },
     lines: { planned: 0, ...lines, lost: 0 },
-    verdicts: { expected: 0, scorers: 0, ...emptyVerdictCounts(), failedRecorded: 0, lost: 0 },
+    verdicts: { expected: 0, scorers: 0, ...NO_VERDICT_COUNTS, failedRecorded: 0, lost: 0 },
     evaluatedTraces: 0,
     reasons: {},
     verdictsByScorer: {},
@@ -193,7 +197,7 @@ export class SummaryBuilder {
       addTree(verdicts, { expected: ofEach, evaluationOff: ofEach });
       return;
     }
-    const { counts = emptyVerdictCounts(), beyond = 0 } = receipt ?? {};
+    const { counts = NO_VERDICT_COUNTS, beyond = 0 } = receipt ?? {};
     const expected = ofEach + beyond;
     const lost = Math.max(0, expected - verdictTotal(counts));
     addTree(verdicts, { ...counts, expected, failed: counts.failed + lost, lost });
@@ -245,6 +249,8 @@ export class SummaryBuilder {
     return summary;
   }
 }
+
+const verdictTotal = (counts: VerdictCounts): number => sum(VERDICT_TERMS.map((term) => counts[term]));
 
 /** Returns how many verdicts of each scorer are good. */
 export function goodVerdicts(verdicts: RunSummary['verdictsByScorer'], scorers: readonly Scorer[]) {

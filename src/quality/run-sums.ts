@@ -8,8 +8,8 @@ export type RunSumsState = Pick<RunSums, 'variants' | 'first' | 'series' | 'fail
 
 export class RunSums {
   readonly variants: Record<string, QualityCell> = {};
-  /** The hour of the first capture, such as `2026-11-20T10`; empty without captures. */
-  first = '';
+  /** The hour of the first capture, such as `2026-11-20T10`. */
+  first: string | undefined;
   readonly series: ObservedSeries = {};
   readonly failures: QualityFailures = {};
   /** The experiment of the traces. */
@@ -22,7 +22,7 @@ export class RunSums {
 
   add(counts: QualityCounts): void {
     for (const [hour, variants] of Object.entries(counts)) {
-      if (this.first === '' || hour < this.first) this.first = hour;
+      if (this.first === undefined || hour < this.first) this.first = hour;
       for (const [variant, cell] of Object.entries(variants)) {
         const isKnown = Object.hasOwn(this.variants, variant) || Object.keys(this.variants).length < MAX_VARIANTS;
         addCell(branch(this.variants, isKnown ? variant : OTHER), cell);
@@ -43,10 +43,5 @@ export class RunSums {
   /** Adds captures that failed an objective. */
   fail(failures: QualityFailures): void {
     addFailures(this.failures, failures);
-  }
-
-  /** Returns the run's counts by variant, and the hour of its first capture. */
-  counted(): { first?: string; variants: Record<string, QualityCell> } {
-    return { ...(this.first && { first: this.first }), variants: this.variants };
   }
 }

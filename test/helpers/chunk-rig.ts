@@ -3,12 +3,12 @@
 import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
 import type { QualityCell, QualityCounts } from '../../src/core/contract/quality.ts';
 import type { EvaluateReceipt, LogReceipt } from '../../src/core/contract/receipts.ts';
+import { NO_LOG_COUNTS } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { addCounts } from '../../src/core/values/counts.ts';
 import { CallFailure } from '../../src/judge/errors.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { filesOfRun, OUTCOMES, type Outcome } from '../../src/ledger/what-became.ts';
-import { emptyLogCounts } from '../../src/monitoring/counts.ts';
 import { evaluateChunk, logChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../src/monitoring/evaluate/types.ts';
 import { foldRows } from '../../src/quality/fold.ts';
@@ -95,7 +95,7 @@ export class ChunkRig {
   /** The first equation of a receipt is that of the rows of its files. */
   async #accounted({ run, chunk }: ChunkRequest, { counts, quarantineReasons }: LogReceipt): Promise<void> {
     const known = await filesOfRun({ storage: this.storage.storage, workBucket: 'work' }, { run });
-    const [terms, reasons] = [emptyLogCounts(), {}];
+    const [terms, reasons] = [{ ...NO_LOG_COUNTS }, {}];
     for (const place of new Set(chunk.ranges.map(({ bucket, key }) => `${bucket}/${key}`))) {
       const file = known.get(place);
       addCounts(reasons, file?.reasons ?? {});

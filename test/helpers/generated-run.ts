@@ -5,8 +5,8 @@ import { CONTRACT } from '../../src/core/contract/contract.ts';
 import type { ManifestLine } from '../../src/core/contract/payloads.ts';
 import type { QualityCounts } from '../../src/core/contract/quality.ts';
 import type { EvaluateReceipt, LogReceipt, PlanReceipt } from '../../src/core/contract/receipts.ts';
+import { NO_LOG_COUNTS, NO_VERDICT_COUNTS } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
-import { emptyLogCounts, emptyVerdictCounts } from '../../src/monitoring/counts.ts';
 
 const RUN = 'run';
 const LINES = 20;
@@ -123,7 +123,7 @@ const attempt = (chunk: number) => ({
 });
 
 function logReceipt(chunk: number): LogReceipt {
-  const counts = { ...emptyLogCounts(), lines: LINES, traced: LINES, written: LINES };
+  const counts = { ...NO_LOG_COUNTS, lines: LINES, traced: LINES, written: LINES };
   const receipt: LogReceipt = { step: 'log', ...attempt(chunk), counts, quarantineReasons: {} };
   const error = { name: 'MlflowUnavailable', message: 'It was away for a while.' };
   return isFailed(chunk) ? { ...receipt, ok: false, error } : receipt;
@@ -147,7 +147,7 @@ function evaluateReceipt(chunk: number): EvaluateReceipt {
     ...attempt(chunk),
     scorers: SCORERS,
     evaluatedTraces: LINES,
-    counts: { ...emptyVerdictCounts(), newVerdicts: LINES * SCORERS },
+    counts: { ...NO_VERDICT_COUNTS, newVerdicts: LINES * SCORERS },
     failedRecorded: 0,
     quality: qualityOf(chunk),
     reasons: {},

@@ -40,7 +40,7 @@ export interface UnreadRange {
   error: NamedError;
 }
 
-/** The counts of one attempt of LogTraces at a chunk. */
+/** The terms of the first equation, as an attempt at a chunk counts them. */
 export const NO_LOG_COUNTS = {
   /** Non-blank lines read. Always `traced + quarantined + outsideWindow`. */
   lines: 0,
@@ -55,9 +55,6 @@ export const NO_LOG_COUNTS = {
 };
 export type LogCounts = typeof NO_LOG_COUNTS;
 
-/** The terms of the first equation. */
-export const LOG_TERMS = Object.keys(NO_LOG_COUNTS) as (keyof LogCounts)[];
-
 export interface LogReceipt extends AttemptFacts {
   step: 'log';
   counts: LogCounts;
@@ -70,19 +67,19 @@ export interface LogReceipt extends AttemptFacts {
 }
 
 /** The terms of the second equation: new verdicts, and the reasons for traces without a verdict of a scorer. */
-export const VERDICT_TERMS = [
-  'newVerdicts',
-  'alreadyThere',
-  'duplicateLine',
-  'evaluationOff',
-  'notSampled',
-  'notJudgeable',
-  'heldByBudget',
-  // Part of these are error assessments in MLflow (`failedRecorded`). The others are recorded nowhere.
-  'failed',
-] as const;
-
-export type VerdictCounts = Record<(typeof VERDICT_TERMS)[number], number>;
+export const NO_VERDICT_COUNTS = {
+  newVerdicts: 0,
+  alreadyThere: 0,
+  duplicateLine: 0,
+  evaluationOff: 0,
+  notSampled: 0,
+  notJudgeable: 0,
+  heldByBudget: 0,
+  /** Part of these are error assessments in MLflow (`failedRecorded`). The others are recorded nowhere. */
+  failed: 0,
+};
+export type VerdictCounts = typeof NO_VERDICT_COUNTS;
+export const VERDICT_TERMS = Object.keys(NO_VERDICT_COUNTS) as (keyof VerdictCounts)[];
 
 export interface JudgeSpend {
   calls: number;

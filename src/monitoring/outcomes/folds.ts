@@ -4,11 +4,11 @@ import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { ObservedSeries, QualityFailures } from '../../core/contract/quality.ts';
 import {
   type EvaluateReceipt,
-  LOG_TERMS,
   type NamedError,
+  NO_LOG_COUNTS,
+  NO_VERDICT_COUNTS,
   type QuarantineEntry,
   type Receipt,
-  VERDICT_TERMS,
 } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
@@ -25,13 +25,13 @@ import type { LineOutcome, LineOutcomes, ScorerOutcome } from './line-outcome.ts
 
 type Lines = readonly LineOutcome[];
 
-/** Counts the lines by the terms of an equation. */
+/** Counts the lines by the terms of an equation. `none` has all terms. */
 function termsOf<Term extends string>(
-  terms: readonly Term[],
+  none: Readonly<Record<Term, number>>,
   lines: Lines,
   ofLine: (line: LineOutcome) => readonly Term[],
 ): Record<Term, number> {
-  const counts = Object.fromEntries(terms.map((term) => [term, 0])) as Record<Term, number>;
+  const counts: Record<Term, number> = { ...none };
   for (const line of lines) for (const term of ofLine(line)) counts[term] += 1;
   return counts;
 }
@@ -51,7 +51,7 @@ export function linesOf({ lines, unread }: LineOutcomes) {
   const refused = refusedIn(lines).size;
   return {
     ...(unread.length === 0 ? {} : { unread }),
-    counts: termsOf(LOG_TERMS, lines, ({ outcome }) => OUTCOMES[outcome].terms),
+    counts: termsOf(NO_LOG_COUNTS, lines, ({ outcome }) => OUTCOMES[outcome].terms),
     quarantineReasons: countBy(quarantinedIn(lines), ({ reason }) => reason.name),
     ...(refused === 0 ? {} : { refused }),
   };
@@ -59,7 +59,7 @@ export function linesOf({ lines, unread }: LineOutcomes) {
 
 /** Returns the second equation with its reasons and values, in the form of a receipt. */
 export function verdictsOf(lines: Lines) {
-  const counts = termsOf(VERDICT_TERMS, lines, ({ scorers = [] }) => scorers.map(({ term }) => term));
+  const counts = termsOf(NO_VERDICT_COUNTS, lines, ({ scorers = [] }) => scorers.map(({ term }) => term));
   const beyond = sum(lines.map((line) => line.beyond ?? 0));
   const [reasons, verdicts] = [noCounts(), Object.create(null) as EvaluateReceipt['verdicts']];
   for (const { scorer, term, reason, value } of lines.flatMap(({ scorers = [] }) => scorers)) {

@@ -1,7 +1,8 @@
 /** What a chunk adds to the counts, from the receipts of attempts that succeeded or failed. */
 import type { Receipt } from '../../../src/core/contract/receipts.ts';
 import { chunkState } from '../../../src/monitoring/receipts.ts';
-import { workOnChunk } from '../../../src/monitoring/summarize-run.ts';
+import { addWork } from '../../../src/monitoring/summarize-run.ts';
+import { RunSums } from '../../../src/quality/run-sums.ts';
 
 const captures = (count: number) => ({ '2026-11-20T10': { Blue: { captures: count } } });
 const attempt = (count: number, ok: boolean, more: Partial<Receipt> = {}): Receipt =>
@@ -26,5 +27,7 @@ test.each<[string, Receipt[], number]>([
   ],
 ])('%s', (_, receipts, expected) => {
   const state = chunkState(receipts);
-  expect(workOnChunk(state).quality).toEqual(captures(expected));
+  const sums = new RunSums();
+  addWork(sums, state);
+  expect(sums.variants).toEqual({ Blue: { captures: expected } });
 });

@@ -4,9 +4,9 @@ import type { TraceRecord } from '../../../src/captures/trace/types.ts';
 import type { RunOptions } from '../../../src/core/contract/input.ts';
 import type { CaptureRange, ManifestLine, PlanRequest, PlanResult } from '../../../src/core/contract/payloads.ts';
 import type { PlanReceipt, QuarantineEntry } from '../../../src/core/contract/receipts.ts';
+import { NO_VERDICT_COUNTS } from '../../../src/core/contract/receipts.ts';
 import { replayKeys, workKeys } from '../../../src/core/contract/work-keys.ts';
 import { withRanges } from '../../../src/monitoring/chunk/ranges.ts';
-import { emptyVerdictCounts } from '../../../src/monitoring/counts.ts';
 import { logChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { forEachChunkOf } from '../../../src/monitoring/invocation.ts';
 import { planCaptures } from '../../../src/monitoring/plan/planner.ts';
@@ -791,7 +791,7 @@ describe('a retry', () => {
     await plan('first', backfill);
     const done = { run: 'first', attempt: 0, requestId: 'q', startedAt: '1', endedAt: '2', ok: true };
     for (const chunk of [0, 1]) {
-      const counts = { ...emptyVerdictCounts(), failed: chunk };
+      const counts = { ...NO_VERDICT_COUNTS, failed: chunk };
       const log = { ...done, chunk, step: 'log' };
       const evaluated = JSON.stringify({ ...done, chunk, step: 'evaluate', counts, log });
       wire.put(WORK, workKeys.receipt('first', chunk, 'evaluate', 0, 'q'), evaluated);

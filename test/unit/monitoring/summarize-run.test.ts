@@ -4,9 +4,9 @@ import { promisify } from 'node:util';
 import { CONTRACT } from '../../../src/core/contract/contract.ts';
 import type { ManifestLine } from '../../../src/core/contract/payloads.ts';
 import type { EvaluateReceipt, LogReceipt } from '../../../src/core/contract/receipts.ts';
+import { NO_LOG_COUNTS, NO_VERDICT_COUNTS } from '../../../src/core/contract/receipts.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { packagePath } from '../../../src/core/process/package-folder.ts';
-import { emptyLogCounts, emptyVerdictCounts } from '../../../src/monitoring/counts.ts';
 import { unitsOfRetry } from '../../../src/monitoring/plan/retry-source.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
@@ -50,8 +50,8 @@ class FinishedRun {
     if (outcomes === undefined) return;
     const counts = outcomes.map(({ quarantined = 0, failed = 0 }, index) => {
       const traced = (ranges[index]?.lines ?? 0) - quarantined;
-      const log = { ...emptyLogCounts(), lines: traced + quarantined, traced, written: traced, quarantined };
-      const verdicts = { ...emptyVerdictCounts(), newVerdicts: traced * SCORERS - failed, failed };
+      const log = { ...NO_LOG_COUNTS, lines: traced + quarantined, traced, written: traced, quarantined };
+      const verdicts = { ...NO_VERDICT_COUNTS, newVerdicts: traced * SCORERS - failed, failed };
       return { traced, log, verdicts };
     });
     const sum = (values: Record<string, number>[]) =>

@@ -1,8 +1,8 @@
 /** The summary of a run: its equations, its money, and the description of its failure. */
 import type { ManifestLine } from '../../../src/core/contract/payloads.ts';
 import type { EvaluateReceipt, LogReceipt, PlanReceipt } from '../../../src/core/contract/receipts.ts';
+import { NO_VERDICT_COUNTS } from '../../../src/core/contract/receipts.ts';
 import { isCacheKnown } from '../../../src/monitoring/cache-missed.ts';
-import { emptyVerdictCounts } from '../../../src/monitoring/counts.ts';
 import { chunkState } from '../../../src/monitoring/receipts.ts';
 import { describeFailure } from '../../../src/monitoring/run-failure.ts';
 import { SummaryBuilder } from '../../../src/monitoring/summary.ts';
@@ -50,7 +50,7 @@ const evaluate = (more: Partial<EvaluateReceipt> = {}): EvaluateReceipt => ({
   scorers: 3,
   evaluatedTraces: 8,
   log: log(),
-  counts: { ...emptyVerdictCounts(), newVerdicts: 20, duplicateLine: 3, failed: 1 },
+  counts: { ...NO_VERDICT_COUNTS, newVerdicts: 20, duplicateLine: 3, failed: 1 },
   failedRecorded: 1,
   reasons: {},
   verdicts: { safety: { yes: 7, no: 1 } },
@@ -171,7 +171,7 @@ describe('the summary of a run', () => {
   });
 
   test('counts the answers of a failed evaluation, and loses the rest', () => {
-    const half = evaluate({ ok: false, counts: { ...emptyVerdictCounts(), newVerdicts: 9 }, failedRecorded: 0 });
+    const half = evaluate({ ok: false, counts: { ...NO_VERDICT_COUNTS, newVerdicts: 9 }, failedRecorded: 0 });
     const summary = summarize([plan()], [log(), half]);
     expect(summary.status).toBe('failed');
     expect(summary.verdicts).toMatchObject({ expected: 24, newVerdicts: 9, failed: 15, lost: 15 });
@@ -239,7 +239,7 @@ describe('the summary of a run', () => {
     const again = (counts: object) =>
       summarize(
         [plan({ input })],
-        [log(), evaluate({ counts: { ...emptyVerdictCounts(), ...counts }, failedRecorded: 0 })],
+        [log(), evaluate({ counts: { ...NO_VERDICT_COUNTS, ...counts }, failedRecorded: 0 })],
       );
     const held = again({ heldByBudget: 4, alreadyThere: 20 });
     expect(held.status).toBe('failed');

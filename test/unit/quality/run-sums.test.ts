@@ -9,7 +9,7 @@ test('a run is counted by variant, continues where an invocation stopped, and ha
   const next = new RunSums();
   next.restore(JSON.parse(JSON.stringify(sums)));
   next.add({ '2026-11-20T09': { v0: { captures: 1, errorKinds: names(31) } } });
-  const { first, variants } = next.counted();
+  const { first, variants } = next;
   expect([first, Object.keys(variants).length]).toEqual(['2026-11-20T09', 21]);
   expect(variants).toMatchObject({ v0: { captures: 2 }, v19: { captures: 1 }, '(other)': { captures: 10 } });
   for (const { captures = 0, errorKinds = {} } of Object.values(variants)) {
