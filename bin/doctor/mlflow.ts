@@ -45,9 +45,7 @@ async function isOpen({ rest }: MlflowClient, call: Call): Promise<Writable> {
 
 export async function checkMlflow(context: CheckContext, uri: string): Promise<Found> {
   const managed = uri.startsWith('arn:')
-    ? await checked('mlflow', 'sagemaker:DescribeMlflowApp or DescribeMlflowTrackingServer', () =>
-        checkManaged(context, uri),
-      )
+    ? await checked('mlflow', 'sagemaker:DescribeMlflowApp', () => checkManaged(context, uri))
     : [];
   if (hasError(managed)) return managed;
   return [managed, await checkServer(context.settings)];
@@ -58,8 +56,8 @@ async function checkManaged({ lambda, settings, region }: CheckContext, uri: str
   const found = await describeMlflow(lambda, uri);
   const ask = 'correct MLFLOW_TRACKING_URI: aws sagemaker list-mlflow-apps';
   if (found === undefined) return broken(`There is no ${uri} in ${region}.`, ask);
-  const { status, artifactStore = '' } = found;
-  return [stateFault(uri, status), artifactFault(settings.MLFLOW_ARTIFACT_BUCKET, artifactStore)];
+  const { Status = '', ArtifactStoreUri = '' } = found;
+  return [stateFault(uri, Status), artifactFault(settings.MLFLOW_ARTIFACT_BUCKET, ArtifactStoreUri)];
 }
 
 function stateFault(uri: string, status: string): Found {

@@ -137,7 +137,7 @@ export function foundAccount({ lambda, s3 }: Clients, say: Say) {
     },
     /** The bucket, with prefix, where a managed MLflow stores artifacts. */
     artifactBucket: async (mlflowArn: string): Promise<string | undefined> =>
-      (await find("MLflow's artifact bucket", () => describeMlflow(lambda, mlflowArn)))?.artifactStore,
+      (await find("MLflow's artifact bucket", () => describeMlflow(lambda, mlflowArn)))?.ArtifactStoreUri,
     captureSettings: (endpoint: string) => captureSettings(lambda, endpoint, find, say),
   };
 }

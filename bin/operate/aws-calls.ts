@@ -94,6 +94,8 @@ interface MlflowApp {
   Name?: string;
   Status?: string;
   MlflowVersion?: string;
+  /** Such as `s3://bucket/prefix`. It is missing in lists. */
+  ArtifactStoreUri?: string;
 }
 
 /** The newest hundred MLflow apps of the region. */
@@ -102,28 +104,9 @@ export async function listMlflowApps(client: LambdaClient): Promise<MlflowApp[]>
   return reply.Summaries ?? [];
 }
 
-interface MlflowReply {
-  Status?: string;
-  TrackingServerStatus?: string;
-  MlflowVersion?: string;
-  ArtifactStoreUri?: string;
-}
-
-/** Calls an operation on an mlflow-app or an mlflow-tracking-server, each of which has its own. */
-function callMlflow<T>(client: LambdaClient, arn: string, operation: (kind: string) => string, more = {}): Promise<T> {
-  const isApp = arn.includes(':mlflow-app/');
-  const name = isApp ? { Arn: arn } : { TrackingServerName: arn.split('/').at(-1) };
-  return callAws<T>(client, SERVICE, operation(isApp ? 'MlflowApp' : 'MlflowTrackingServer'), { ...name, ...more });
-}
-
-/** @param arn of an `mlflow-app` or an `mlflow-tracking-server`. @returns `undefined` if it does not exist */
-export async function describeMlflow(client: LambdaClient, arn: string) {
-  const reply = await callMlflow<MlflowReply>(client, arn, (kind) => `Describe${kind}`).catch(orMissing);
-  if (reply === undefined) return undefined;
-  const { Status, TrackingServerStatus = '', MlflowVersion: version, ArtifactStoreUri: artifactStore } = reply;
-  /** `artifactStore`: such as `s3://bucket/prefix`. */
-  return { status: Status ?? TrackingServerStatus, version, artifactStore };
-}
+/** @param Arn of an `mlflow-app`. @returns `undefined` if it does not exist */
+export const describeMlflow = (client: LambdaClient, Arn: string): Promise<MlflowApp | undefined> =>
+  callAws<MlflowApp>(client, SERVICE, 'DescribeMlflowApp', { Arn }).catch(orMissing);
 
 /** How long the address of a managed MLflow's page is valid, in seconds: AWS's maximum. */
 export const LOGIN_SECONDS = 300;
@@ -132,12 +115,12 @@ export const LOGIN_SECONDS = 300;
  * Returns the address of the page of a managed MLflow, which contains a login: it works once, within `LOGIN_SECONDS`.
  *
  * @param client in the region of the ARN
- * @param arn of an `mlflow-app` or an `mlflow-tracking-server`
+ * @param Arn of an `mlflow-app`
  */
-export async function presignedMlflowUrl(client: LambdaClient, arn: string): Promise<string> {
-  const operation = (kind: string): string => `CreatePresigned${kind}Url`;
-  const more = { ExpiresInSeconds: LOGIN_SECONDS };
-  return (await callMlflow<{ AuthorizedUrl: string }>(client, arn, operation, more)).AuthorizedUrl;
+export async function presignedMlflowUrl(client: LambdaClient, Arn: string): Promise<string> {
+  const input = { Arn, ExpiresInSeconds: LOGIN_SECONDS };
+  const reply = await callAws<{ AuthorizedUrl: string }>(client, SERVICE, 'CreatePresignedMlflowAppUrl', input);
+  return reply.AuthorizedUrl;
 }
 
 /**

@@ -8,13 +8,7 @@ import { allow, escapeIamPattern, grantKey, grantSecret, inAccount } from './all
 /** Grants calls to MLflow's API. */
 export function grantMlflow(role: Role, settings: Settings): void {
   const { MLFLOW_TRACKING_URI: uri } = settings;
-  if (uri.includes(':mlflow-tracking-server/')) {
-    allow(role, {
-      actions: ['sagemaker-mlflow:*'],
-      resources: [uri],
-      why: 'The service has an action for each REST call and adds new ones with each version of MLflow; the resource is one tracking server.',
-    });
-  } else if (uri.startsWith('arn:')) {
+  if (uri.startsWith('arn:')) {
     allow(role, { actions: ['sagemaker:CallMlflowAppApi'], resources: [uri] });
   } else {
     // A managed MLflow needs no secret, since the function's role signs the calls.

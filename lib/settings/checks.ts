@@ -262,10 +262,6 @@ export function doubtsAbout(settings: CheckedSettings): string[] {
       `${ofLabels.join(' and ')} is not used: GROUND_TRUTH_S3_PREFIX is not set`,
     ],
     unused('ARTHUR_MODEL_ID', !!settings.ARTHUR_HOST, 'ARTHUR_HOST is not set, so nothing is forwarded'),
-    [
-      uri.includes(':mlflow-tracking-server/'),
-      'MLFLOW_TRACKING_URI names a tracking server: those of AWS run MLflow 3.0 at most, and the stack needs 3.2. Runs fail with MlflowTooOld, unless this server is newer; use an mlflow-app or a URL',
-    ],
     unused('MLFLOW_SECRET_ARN', !managed, 'a managed MLflow is called with the role of the function'),
     [
       uri.startsWith('http:') && secret !== undefined,

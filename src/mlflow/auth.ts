@@ -106,7 +106,7 @@ export function sigV4Authorizer(
   const signer = new SignatureV4({
     credentials: provider,
     region: target.region,
-    service: target.signingService,
+    service: 'sagemaker',
     sha256: SHA256,
     applyChecksum: true,
   });
@@ -119,7 +119,7 @@ export function sigV4Authorizer(
           hostname: url.hostname,
           path: url.pathname,
           query: Object.fromEntries(url.searchParams),
-          headers: { ...headers, host: url.host, [target.arnHeader]: target.arn },
+          headers: { ...headers, host: url.host, 'x-sm-mlflow-app-arn': target.arn },
           body,
         },
         { signingDate: now() },
@@ -131,9 +131,6 @@ export function sigV4Authorizer(
       forceRefresh = true;
       return true;
     },
-    hint:
-      target.kind === 'mlflow-app'
-        ? `the role needs sagemaker:CallMlflowAppApi on ${target.arn}`
-        : `the role needs sagemaker-mlflow:* actions on ${target.arn}`,
+    hint: `the role needs sagemaker:CallMlflowAppApi on ${target.arn}`,
   };
 }

@@ -27,7 +27,7 @@ export function capabilitiesOf(version: string | undefined) {
   if (!isSince(OLDEST)) {
     throw new PermanentError('MlflowTooOld', 'This MLflow server is too old to store the traces', {
       got: `version ${version}`,
-      expected: `version ${OLDEST} or newer, such as a SageMaker mlflow-app; AWS’s tracking servers run 3.0 at most`,
+      expected: `version ${OLDEST} or newer, such as a SageMaker mlflow-app`,
     });
   }
   /** `otlp`: accepts many traces in one OTLP request, with tags and sessions. */

@@ -1,15 +1,11 @@
-/** Parses the tracking URI: the URL of a plain server, or the ARN of one of SageMaker's two kinds of managed MLflow. */
+/** Parses the tracking URI: the URL of a plain server, or the ARN of an MLflow app of SageMaker. */
 import { PermanentError } from '../core/errors/errors.ts';
 
 export interface ManagedMlflowTarget {
-  kind: 'mlflow-tracking-server' | 'mlflow-app';
+  kind: 'mlflow-app';
   baseUrl: URL;
   arn: string;
   region: string;
-  /** The service name in the SigV4 signature. */
-  signingService: string;
-  /** The header that contains the ARN. */
-  arnHeader: string;
 }
 
 export type TrackingTarget = { kind: 'url'; baseUrl: URL } | ManagedMlflowTarget;
@@ -21,34 +17,17 @@ export type TrackingTarget = { kind: 'url'; baseUrl: URL } | ManagedMlflowTarget
 export const webPageOf = (target: TrackingTarget): string | undefined =>
   target.kind === 'url' ? `${target.baseUrl.origin}${target.baseUrl.pathname}` : undefined;
 
-const SAGEMAKER_KINDS = {
-  'mlflow-tracking-server': {
-    host: (region: string) => `${region}.experiments.sagemaker.aws`,
-    signingService: 'sagemaker-mlflow',
-    arnHeader: 'x-mlflow-sm-tracking-server-arn',
-  },
-  'mlflow-app': {
-    host: (region: string) => `mlflow.sagemaker.${region}.app.aws`,
-    signingService: 'sagemaker',
-    arnHeader: 'x-sm-mlflow-app-arn',
-  },
-} as const;
-
-const ARN = /^arn:aws[a-z-]*:sagemaker:([a-z0-9-]+):\d{12}:(mlflow-tracking-server|mlflow-app)\/[^/]+$/;
+const ARN = /^arn:aws[a-z-]*:sagemaker:([a-z0-9-]+):\d{12}:mlflow-app\/[^/]+$/;
 
 /**
  * @param customEndpoint replaces the URL of an ARN's service (`SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT`) without changing the signature
  * @throws PermanentError `MlflowTrackingUriInvalid`
  */
 export function parseTrackingUri(trackingUri: string, customEndpoint?: string): TrackingTarget {
-  const arn = ARN.exec(trackingUri);
-  if (arn) {
-    const [, region = '', kind] = arn;
-    const { host, signingService, arnHeader } = SAGEMAKER_KINDS[kind as keyof typeof SAGEMAKER_KINDS];
-    const baseUrl = parseUrl(customEndpoint || `https://${host(region)}`);
-    return { kind: kind as ManagedMlflowTarget['kind'], baseUrl, arn: trackingUri, region, signingService, arnHeader };
-  }
-  return { kind: 'url', baseUrl: parseUrl(trackingUri) };
+  const [, region] = ARN.exec(trackingUri) ?? [];
+  if (region === undefined) return { kind: 'url', baseUrl: parseUrl(trackingUri) };
+  const baseUrl = parseUrl(customEndpoint || `https://mlflow.sagemaker.${region}.app.aws`);
+  return { kind: 'mlflow-app', baseUrl, arn: trackingUri, region };
 }
 
 function parseUrl(text: string): URL {
@@ -58,6 +37,6 @@ function parseUrl(text: string): URL {
     // A URL can contain a password.
     got: url?.password ? `${url.protocol}//…@${url.host}` : text,
     expected:
-      'an http(s) URL without user and password (they belong in the secret), or an ARN like arn:aws:sagemaker:<region>:<account>:mlflow-tracking-server/<name> or …:mlflow-app/<id>',
+      'an http(s) URL without user and password (they belong in the secret), or an ARN like arn:aws:sagemaker:<region>:<account>:mlflow-app/<id>',
   });
 }

@@ -1,5 +1,5 @@
 /**
- * A double of SageMaker-managed MLflow. It checks the SigV4 signature, the service name and the ARN header of each kind, has
+ * A double of SageMaker-managed MLflow. It checks the SigV4 signature, the service name and the ARN header, has
  * no `/v1/traces`, and forwards other requests to a real MLflow server. With `perSecond` it is as strict as an App under load:
  * one API, a rate. It shares no code with the client under test.
  */
@@ -12,7 +12,7 @@ import { type SigV4Credentials, verifySigV4 } from './sigv4-verifier.ts';
 export interface DoubleOptions {
   /** The URL of the MLflow server behind the double. */
   upstream: string;
-  /** `…:mlflow-tracking-server/<name>` or `…:mlflow-app/<id>`. */
+  /** `…:mlflow-app/<id>`. */
   arn: string;
   /** The credentials whose signatures are accepted. */
   credentials: SigV4Credentials;
@@ -26,10 +26,7 @@ export interface DoubleOptions {
 
 export type SageMakerMlflowDouble = Awaited<ReturnType<typeof startSageMakerMlflowDouble>>;
 
-const KINDS = {
-  'mlflow-tracking-server': { service: 'sagemaker-mlflow', header: 'x-mlflow-sm-tracking-server-arn' },
-  'mlflow-app': { service: 'sagemaker', header: 'x-sm-mlflow-app-arn' },
-} as const;
+const ARN_HEADER = 'x-sm-mlflow-app-arn';
 
 /** The routes of the REST API, by which the App's clients are documented. No OTLP, no artifacts, no page. */
 const REST_API = /^\/(?:version|api\/[23]\.0\/mlflow\/.*)$/;
@@ -38,9 +35,7 @@ const REST_API = /^\/(?:version|api\/[23]\.0\/mlflow\/.*)$/;
 const HOP_HEADERS = new Set(['connection', 'keep-alive', 'transfer-encoding', 'host']);
 
 export async function startSageMakerMlflowDouble(options: DoubleOptions) {
-  const [, , , region = '', , resource = ''] = options.arn.split(':');
-  const kind = KINDS[resource.split('/')[0] as keyof typeof KINDS];
-  if (kind === undefined) throw new Error(`Not an ARN of managed MLflow: ${options.arn}`);
+  const [, , , region = ''] = options.arn.split(':');
   let { credentials } = options;
   let expired = false;
   const requests: { method: string; path: string; status: number }[] = [];
@@ -56,14 +51,14 @@ export async function startSageMakerMlflowDouble(options: DoubleOptions) {
   };
 
   const refusal = (message: IncomingMessage, body: Buffer): Refusal | undefined => {
-    const verified = verifySigV4({ message, body, credentials, region, service: kind.service });
+    const verified = verifySigV4({ message, body, credentials, region, service: 'sagemaker' });
     if (verified) return verified;
     if (expired) {
       const text = 'The security token included in the request is expired';
       return { status: 403, type: 'ExpiredTokenException', message: text };
     }
-    if (message.headers[kind.header] !== options.arn) {
-      const text = `The header ${kind.header} must name ${options.arn}`;
+    if (message.headers[ARN_HEADER] !== options.arn) {
+      const text = `The header ${ARN_HEADER} must name ${options.arn}`;
       return { status: 400, type: 'ValidationException', message: text };
     }
     const path = message.url?.split('?')[0] ?? '';

@@ -19,7 +19,7 @@ import {
 import { FaultPipeline, type RunHooks, WORK } from '../helpers/fault-pipeline.ts';
 import type { Count } from '../helpers/fault-reader.ts';
 import { countsOfRuns } from '../helpers/ledger-rows.ts';
-import { MANAGED_ARNS, MANAGED_CREDENTIALS } from '../helpers/mlflow-managed.ts';
+import { MANAGED_ARN, MANAGED_CREDENTIALS } from '../helpers/mlflow-managed.ts';
 import { START_LIMIT_MS } from '../helpers/mlflow-plain.ts';
 
 /** The slowest tests take about 20 s on an idle machine: the restart of MLflow, and 230 traces by REST. */
@@ -161,7 +161,7 @@ describe.each(versions)('with MLflow %s', (version) => {
       let credentials = MANAGED_CREDENTIALS;
       const double = await startSageMakerMlflowDouble({
         upstream: pipeline.server.url,
-        arn: MANAGED_ARNS.server,
+        arn: MANAGED_ARN,
         credentials,
       });
       try {

@@ -19,10 +19,7 @@ export const MANAGED_CREDENTIALS = {
   sessionToken: 'example-session-token',
 };
 
-export const MANAGED_ARNS = {
-  server: 'arn:aws:sagemaker:eu-central-1:123456789012:mlflow-tracking-server/monitoring',
-  app: 'arn:aws:sagemaker:us-east-1:123456789012:mlflow-app/app-ABC123DEF456',
-};
+export const MANAGED_ARN = 'arn:aws:sagemaker:us-east-1:123456789012:mlflow-app/app-ABC123DEF456';
 
 type DoubleChanges = Partial<Pick<DoubleOptions, 'hidesVersion' | 'upstream' | 'version' | 'perSecond'>>;
 
@@ -35,7 +32,7 @@ export async function startManagedMlflow(version: string = MANAGED_MLFLOW_VERSIO
   const s3 = new S3Client(emulated(miniStack.url));
   await s3.send(new CreateBucketCommand({ Bucket: bucket }));
   const pythonEnv = { ...miniStack.env, MLFLOW_S3_ENDPOINT_URL: miniStack.url };
-  const server = await startMlflowServer({ version, artifactRoot: `s3://${bucket}/tracking server`, env: pythonEnv });
+  const server = await startMlflowServer({ version, artifactRoot: `s3://${bucket}/mlflow app`, env: pythonEnv });
   const doubles: SageMakerMlflowDouble[] = [];
   return {
     miniStack,
@@ -44,9 +41,9 @@ export async function startManagedMlflow(version: string = MANAGED_MLFLOW_VERSIO
     s3,
     /** Environment variables for Python clients that read artifacts from the emulated S3. */
     pythonEnv,
-    doubleOf: async (arn: string, options: DoubleChanges = {}) => {
-      const credentials = MANAGED_CREDENTIALS;
-      const double = await startSageMakerMlflowDouble({ upstream: server.url, arn, credentials, ...options });
+    startDouble: async (options: DoubleChanges = {}) => {
+      const given = { upstream: server.url, arn: MANAGED_ARN, credentials: MANAGED_CREDENTIALS, ...options };
+      const double = await startSageMakerMlflowDouble(given);
       doubles.push(double);
       return double;
     },
@@ -62,28 +59,25 @@ export async function startManagedMlflow(version: string = MANAGED_MLFLOW_VERSIO
 /** Clients of a managed server, one of them behind a proxy, and the reader of its results. */
 export class ManagedSuite {
   readonly managed: ManagedMlflow;
-  readonly doubles: { server: SageMakerMlflowDouble; app: SageMakerMlflowDouble };
+  readonly double: SageMakerMlflowDouble;
   readonly reader: MlflowReader;
   readonly client: MlflowClient;
   readonly faulty: { client: MlflowClient; proxy: MisbehavingServer };
   readonly #clients: MlflowClient[] = [];
 
   private constructor(
-    parts: Pick<ManagedSuite, 'managed' | 'doubles' | 'reader'>,
+    parts: Pick<ManagedSuite, 'managed' | 'double' | 'reader'>,
     proxy: MisbehavingServer,
     behindProxy: SageMakerMlflowDouble,
   ) {
-    ({ managed: this.managed, doubles: this.doubles, reader: this.reader } = parts);
-    this.client = this.connect(this.doubles.server);
+    ({ managed: this.managed, double: this.double, reader: this.reader } = parts);
+    this.client = this.connect(this.double);
     this.faulty = { client: this.connect(behindProxy), proxy };
   }
 
   static async start(): Promise<ManagedSuite> {
     const managed = await startManagedMlflow();
-    const doubles = {
-      server: await managed.doubleOf(MANAGED_ARNS.server),
-      app: await managed.doubleOf(MANAGED_ARNS.app),
-    };
+    const double = await managed.startDouble();
     const reader = startMlflowReader(
       await mlflowEnvironment(managed.server.version),
       managed.server.url,
@@ -91,8 +85,8 @@ export class ManagedSuite {
     );
     // The proxy is between the double and the MLflow server. Before the double, it would change the signed host.
     const proxy = await startMisbehavingServer({ upstream: managed.server.url });
-    const behindProxy = await managed.doubleOf(MANAGED_ARNS.server, { upstream: proxy.url });
-    return new ManagedSuite({ managed, doubles, reader }, proxy, behindProxy);
+    const behindProxy = await managed.startDouble({ upstream: proxy.url });
+    return new ManagedSuite({ managed, double, reader }, proxy, behindProxy);
   }
 
   get version(): string {

@@ -48,8 +48,8 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
       ...arthur,
       ...noBudget,
     },
-    'a tracking server, an OpenAI judge': {
-      MLFLOW_TRACKING_URI: arn('sagemaker', 'mlflow-tracking-server/mine'),
+    'a URL without a secret, an OpenAI judge': {
+      MLFLOW_TRACKING_URI: 'https://mlflow.example.com',
       MLFLOW_ARTIFACT_BUCKET: 'artifacts',
       BEDROCK_MODEL_ID: 'openai:/gpt-5-mini',
       JUDGE_SECRET_ARN: secret('judge'),
@@ -59,7 +59,7 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
     'keys of a person': {
       WORK_KMS_KEY_ARN: arn('kms', 'key/work'),
       QUALITY_OBJECTIVES: OBJECTIVES,
-      MLFLOW_TRACKING_URI: arn('sagemaker', 'mlflow-tracking-server/mine'),
+      MLFLOW_TRACKING_URI: 'https://mlflow.example.com',
       MLFLOW_ARTIFACT_BUCKET: 'artifacts',
       MLFLOW_ARTIFACT_KMS_KEY_ARN: arn('kms', 'key/artifacts'),
       BEDROCK_MODEL_ID: 'openai:/gpt-5-mini',
@@ -81,7 +81,7 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
       ...noBudget,
     },
   };
-  // China has neither Bedrock nor apps.
+  // China has neither Bedrock nor MLflow apps.
   if (partition === 'aws-cn') return everywhere;
   const judge: Record<string, string> = partition === 'aws' ? {} : { BEDROCK_MODEL_ID: GOVERNMENT_PROFILE };
   return {

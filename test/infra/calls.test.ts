@@ -194,7 +194,7 @@ function overlapping(one: string, other: string): boolean {
 
 /** Calls by the project's own HTTP clients: a text that a bundle with such a client contains, its actions, and who never makes them. */
 const OWN_CALLS: [mark: string, actions: string[], never?: string][] = [
-  ['x-sm-mlflow-app-arn', ['sagemaker:CallMlflowAppApi', 'sagemaker-mlflow:*']],
+  ['x-sm-mlflow-app-arn', ['sagemaker:CallMlflowAppApi']],
   ['/invocations${', ['sagemaker:InvokeEndpoint', 'sagemaker:InvokeEndpointWithResponseStream'], 'plan-replay'],
   ['MessageStructure', ['sns:Publish']],
   ['"ChangeMessageVisibility"', ['sqs:ChangeMessageVisibility']],

@@ -118,7 +118,7 @@ it('names every wrong, missing and unknown prop, as the app does its settings', 
   expect(() => new InferenceMonitor(stackOf(), 'Monitor', wrong as unknown as InferenceMonitorProps)).toThrow(
     [
       'Some props of the InferenceMonitor Theirs/Monitor are invalid:',
-      '  mlflow: got nothing (it is required); expected: the ARN of a SageMaker mlflow-app (or of an mlflow-tracking-server with MLflow 3.2 or newer), or an http(s) URL',
+      '  mlflow: got nothing (it is required); expected: the ARN of a SageMaker mlflow-app, or an http(s) URL',
       '  endpointName: got "my_endpoint"; expected: the name of the endpoint whose captures are processed: letters, digits and "-", at most 63 characters',
       '  evaluationSampelRate: is no prop; did you mean evaluationSampleRate?',
     ].join('\n'),

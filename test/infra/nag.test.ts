@@ -24,11 +24,10 @@ interface Report {
   }[];
 }
 
-const MLFLOW_APP = 'arn:aws:sagemaker:eu-west-1:123456789012:mlflow-app/app-ABC';
 /** Every setting that adds permissions. */
 const EVERYTHING = {
   ALARM_EMAIL: 'on-call@example.com',
-  MLFLOW_TRACKING_URI: 'arn:aws:sagemaker:eu-west-1:123456789012:mlflow-tracking-server/main',
+  MLFLOW_TRACKING_URI: 'arn:aws:sagemaker:eu-west-1:123456789012:mlflow-app/app-ABC',
   MLFLOW_ARTIFACT_BUCKET: 's3://artifacts/mlflow',
   DATA_CAPTURE_KMS_KEY_ARN: 'arn:aws:kms:eu-west-1:123456789012:key/1234abcd',
   WORK_KMS_KEY_ARN: 'arn:aws:kms:eu-west-1:123456789012:key/work',
@@ -68,7 +67,6 @@ function findingsOf(build: (app: App) => void): Finding[] {
 const settings: [string, Record<string, string>][] = [
   ['only the required settings', {}],
   ['every setting that adds permissions', EVERYTHING],
-  ['a SageMaker MLflow app', { MLFLOW_TRACKING_URI: MLFLOW_APP, MLFLOW_ARTIFACT_BUCKET: 's3://artifacts/mlflow' }],
   ['a judge on an endpoint', { BEDROCK_MODEL_ID: 'sagemaker:/my-judge', EVALUATION_BUDGET_USD: '0' }],
 ];
 

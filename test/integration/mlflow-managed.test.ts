@@ -7,18 +7,18 @@ import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.t
 import { type ManagedMlflowTarget, parseTrackingUri } from '../../src/mlflow/tracking-uri.ts';
 import { planCaptures } from '../../src/monitoring/plan/planner.ts';
 import { S3Wire } from '../doubles/s3-wire.ts';
-import { MANAGED_ARNS, MANAGED_CREDENTIALS, ManagedSuite } from '../helpers/mlflow-managed.ts';
+import { MANAGED_CREDENTIALS, ManagedSuite } from '../helpers/mlflow-managed.ts';
 import { chatTrace } from '../helpers/mlflow-traces.ts';
 import { testEnvironment } from '../helpers/test-environment.ts';
 
 let suite: ManagedSuite;
 let managed: ManagedSuite['managed'];
-let doubles: ManagedSuite['doubles'];
+let double: ManagedSuite['double'];
 const clients: MlflowClient[] = [];
 
 beforeAll(async () => {
   suite = await ManagedSuite.start();
-  ({ managed, doubles } = suite);
+  ({ managed, double } = suite);
 });
 
 afterAll(async () => {
@@ -26,21 +26,19 @@ afterAll(async () => {
   await suite?.stop();
 });
 
-describe('through the double of a tracking server', () => {
+describe('the double of an app', () => {
   test('spans are stored in the artifact bucket', async () => {
     const experiment = await suite.client.resolveExperiment('in the bucket');
-    expect(experiment.artifactLocation).toBe(`s3://${managed.bucket}/tracking server/${experiment.id}`);
+    expect(experiment.artifactLocation).toBe(`s3://${managed.bucket}/mlflow app/${experiment.id}`);
     const trace = chatTrace(experiment.id, 'a');
     await suite.client.writeTraces(experiment, [trace]);
-    const prefix = `tracking server/${experiment.id}/traces/${trace.traceId}/`;
+    const prefix = `mlflow app/${experiment.id}/traces/${trace.traceId}/`;
     const listed = await managed.s3.send(new ListObjectsV2Command({ Bucket: managed.bucket, Prefix: prefix }));
     expect(listed.Contents?.map(({ Key }) => Key)).toEqual([`${prefix}artifacts/traces.json`]);
   });
-});
 
-describe('the double of an app', () => {
   test('accepts writes and reads', async () => {
-    const client = suite.connect(doubles.app);
+    const { client } = suite;
     const experiment = await client.resolveExperiment('app + experiment');
     const trace = chatTrace(experiment.id, 'a');
     expect(await client.writeTraces(experiment, [trace])).toMatchObject({ written: [trace.traceId] });
@@ -48,7 +46,7 @@ describe('the double of an app', () => {
   });
 
   test('is used like the oldest version if it does not report its version', async () => {
-    const client = suite.connect(await managed.doubleOf(MANAGED_ARNS.app, { hidesVersion: true }));
+    const client = suite.connect(await managed.startDouble({ hidesVersion: true }));
     const experiment = await client.resolveExperiment('no version');
     const trace = chatTrace(experiment.id, 'a');
     expect(await client.writeTraces(experiment, [trace])).toMatchObject({ written: [trace.traceId] });
@@ -56,9 +54,9 @@ describe('the double of an app', () => {
   });
 });
 
-describe('a tracking server of AWS, which runs 3.0 at most', () => {
+describe('an app with MLflow 3.0', () => {
   test('is refused by planning before anything is created, in MLflow or in the work bucket', async () => {
-    const old = await managed.doubleOf(MANAGED_ARNS.server, { version: '3.0.0' });
+    const old = await managed.startDouble({ version: '3.0.0' });
     const client = suite.connect(old);
     const wire = await S3Wire.start();
     try {
@@ -88,18 +86,10 @@ describe('a tracking server of AWS, which runs 3.0 at most', () => {
       await wire.stop();
     }
   });
-
-  test('is used from 3.2 on, if AWS adds such a version', async () => {
-    const client = suite.connect(await managed.doubleOf(MANAGED_ARNS.server, { version: '3.2.0' }));
-    expect(await client.resolveExperiment('newer tracking server')).toMatchObject({ name: 'newer tracking server' });
-  });
 });
 
 describe('the double', () => {
-  const target = () =>
-    parseTrackingUri(doubles.server.arn, doubles.server.url) as ManagedMlflowTarget & {
-      kind: 'mlflow-tracking-server';
-    };
+  const target = () => parseTrackingUri(double.arn, double.url) as ManagedMlflowTarget;
 
   /** Sends a request with the headers of a signed one, and returns the status. */
   async function send(changes: {
@@ -109,7 +99,7 @@ describe('the double', () => {
   }): Promise<number> {
     const body = '{"max_results":1,"locations":[]}';
     const path = '/api/3.0/mlflow/traces/search';
-    const url = new URL(path, doubles.server.url);
+    const url = new URL(path, double.url);
     const authorizer = sigV4Authorizer(target(), async () => MANAGED_CREDENTIALS);
     const headers: Record<string, string | undefined> = await authorizer.authorize({
       method: 'POST',
@@ -134,28 +124,28 @@ describe('the double', () => {
     expect(await send({ body: '{"max_results":2,"locations":[]}' })).toBe(403);
     expect(await send({ path: '/api/3.0/mlflow/traces/searcH' })).toBe(403);
     expect(await send({ header: ['x-amz-date', '20261120T000000Z'] })).toBe(403);
-    expect(await send({ header: ['x-mlflow-sm-tracking-server-arn', `${doubles.server.arn}x`] })).toBe(403);
+    expect(await send({ header: ['x-sm-mlflow-app-arn', `${double.arn}x`] })).toBe(403);
     expect(await send({ header: ['authorization', undefined] })).toBe(403);
   });
 
   test('refuses expired credentials until they are renewed', async () => {
-    const double = await managed.doubleOf(MANAGED_ARNS.server);
+    const strict = await managed.startDouble();
     const renewed = { ...MANAGED_CREDENTIALS, sessionToken: 'renewed-token' };
     let current = MANAGED_CREDENTIALS;
     const client = createMlflowClient({
-      trackingUri: double.arn,
-      customEndpoint: double.url,
+      trackingUri: strict.arn,
+      customEndpoint: strict.url,
       credentials: async (options) => {
         if (options?.forceRefresh) {
-          double.setCredentials(renewed);
+          strict.setCredentials(renewed);
           current = renewed;
         }
         return current;
       },
     });
     clients.push(client);
-    double.expire();
+    strict.expire();
     await expect(client.resolveExperiment('renewed')).resolves.toMatchObject({ name: 'renewed' });
-    expect(double.requests[0]?.status).toBe(403);
+    expect(strict.requests[0]?.status).toBe(403);
   });
 });

@@ -6,12 +6,7 @@ import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
 import { type DatasetRecord, fillDataset, resolveDataset } from '../../src/mlflow/evaluation-datasets.ts';
 import type { StoredTrace } from '../../src/mlflow/types.ts';
-import {
-  MANAGED_ARNS,
-  MANAGED_CREDENTIALS,
-  type ManagedMlflow,
-  startManagedMlflow,
-} from '../helpers/mlflow-managed.ts';
+import { MANAGED_CREDENTIALS, type ManagedMlflow, startManagedMlflow } from '../helpers/mlflow-managed.ts';
 import { chatTrace, verdict } from '../helpers/mlflow-traces.ts';
 
 /**
@@ -55,7 +50,7 @@ async function storedTraces(managed: ManagedMlflow, experimentId: string): Promi
 
 /** Writes as the functions of a run do, with the product's own retries. @returns what was written, by writer */
 async function write(managed: ManagedMlflow) {
-  const app = await managed.doubleOf(MANAGED_ARNS.app, { perSecond: PER_SECOND });
+  const app = await managed.startDouble({ perSecond: PER_SECOND });
   const clients = Array.from({ length: WRITERS }, () =>
     createMlflowClient({
       trackingUri: app.arn,

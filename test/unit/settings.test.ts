@@ -15,7 +15,6 @@ const required = {
   SAGEMAKER_ENDPOINT_NAME: 'my-endpoint',
   DATA_CAPTURE_S3_BUCKET: 'my-captures',
 };
-const TRACKING_SERVER = 'arn:aws:sagemaker:us-east-1:123456789012:mlflow-tracking-server/main';
 const MLFLOW_APP = 'arn:aws:sagemaker:eu-west-1:123456789012:mlflow-app/app-ABC123';
 const SECRET = 'arn:aws:secretsmanager:us-east-1:123456789012:secret:mlflow-AbCdEf';
 
@@ -157,8 +156,8 @@ describe('single settings', () => {
     expect(line).toBe(words[value]);
   });
 
-  it.each([TRACKING_SERVER, MLFLOW_APP])('%s needs its artifact bucket', (uri) => {
-    expect(() => parse({ MLFLOW_TRACKING_URI: uri })).toThrow(
+  it('reads the ARN of an app only with its artifact bucket', () => {
+    expect(() => parse({ MLFLOW_TRACKING_URI: MLFLOW_APP })).toThrow(
       /MLFLOW_ARTIFACT_BUCKET: got nothing; expected: the bucket .* managed MLflow, since MLFLOW_TRACKING_URI is set/,
     );
   });
@@ -421,10 +420,6 @@ describe('.env and the environment', () => {
   });
 
   it.each([
-    [
-      { MLFLOW_TRACKING_URI: TRACKING_SERVER, MLFLOW_ARTIFACT_BUCKET: 'b-1' },
-      /names a tracking server: .*MlflowTooOld/,
-    ],
     [
       { MLFLOW_TRACKING_URI: MLFLOW_APP, MLFLOW_ARTIFACT_BUCKET: 'b-1', MLFLOW_SECRET_ARN: SECRET },
       /MLFLOW_SECRET_ARN is not used/,

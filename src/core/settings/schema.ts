@@ -27,8 +27,7 @@ import { defaultJudgeModel } from './variables.ts';
 /** A role name has at most 64 characters, and the longest name around the prefix has 34. */
 export const MAX_PREFIX = 30;
 
-/** The ARN of an MLflow that AWS manages. Each kind has permissions of its own. */
-const MLFLOW_ARN = /^arn:aws[\w-]*:sagemaker:[a-z0-9-]+:\d{12}:mlflow-(?:app|tracking-server)\/[\w-]+$/;
+const MLFLOW_ARN = /^arn:aws[\w-]*:sagemaker:[a-z0-9-]+:\d{12}:mlflow-app\/[\w-]+$/;
 
 const BUCKET_NAME = /^(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
 /** The account may come before the bucket. */
@@ -93,6 +92,8 @@ export const requiredSettings = described({
   ),
   MLFLOW_TRACKING_URI: textWithout((uri) => {
     if (!uri.startsWith('arn:')) return serverUrlFault(uri, 'MLFLOW_SECRET_ARN');
+    if (uri.includes(':mlflow-tracking-server/'))
+      return 'a tracking server of SageMaker runs MLflow 3.0 at most, and the stack needs 3.2';
     // AWS's own client of MLflow apps has no address for them there.
     if (/^arn:aws-cn:.*:mlflow-app\//.test(uri))
       return 'SageMaker has no MLflow apps in China: use the URL of a server';

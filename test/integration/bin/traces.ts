@@ -9,7 +9,7 @@ import replayCommand from '../../../bin/commands/replay.ts';
 import worstCommand, { type Output as WorstOutput } from '../../../bin/commands/worst.ts';
 import { startSageMakerMlflowDouble } from '../../doubles/sagemaker-mlflow.ts';
 import { MlflowApi } from '../../helpers/mlflow-api.ts';
-import { MANAGED_ARNS } from '../../helpers/mlflow-managed.ts';
+import { MANAGED_ARN } from '../../helpers/mlflow-managed.ts';
 import { expectPublished } from '../../helpers/published-json.ts';
 import { serve } from '../../helpers/serve.ts';
 import { temporaryFolder } from '../../helpers/temporary-folder.ts';
@@ -186,10 +186,8 @@ describe('open', () => {
     expect(await url(id, '--stack', PREFIX)).toBe(await url(id));
   });
 
-  test.each([
-    ['app', MANAGED_ARNS.app, { Arn: MANAGED_ARNS.app, ExpiresInSeconds: 300 }],
-    ['server', MANAGED_ARNS.server, { TrackingServerName: 'monitoring', ExpiresInSeconds: 300 }],
-  ])('asks AWS for a login to a managed MLflow (%s), and says that it is one', async (_, arn, asked) => {
+  test('asks AWS for a login to a managed MLflow, and says that it is one', async () => {
+    const arn = MANAGED_ARN;
     const inputs: unknown[] = [];
     const sageMaker = await serve(async (request, response) => {
       inputs.push([request.headers['x-amz-target'], await json(request)]);
@@ -210,9 +208,8 @@ describe('open', () => {
       expect(stdout).toBe(`https://mlflow.example/auth?authToken=t#/experiments/${id}/traces?startTimeLabel=ALL\n`);
       expect(stderr).toMatch(/login: it works once, within 5 minutes/);
       expect(stderr).not.toContain('authToken');
-      const operation =
-        arn === MANAGED_ARNS.app ? 'CreatePresignedMlflowAppUrl' : 'CreatePresignedMlflowTrackingServerUrl';
-      expect(inputs).toEqual([[`SageMaker.${operation}`, asked]]);
+      const asked = { Arn: arn, ExpiresInSeconds: 300 };
+      expect(inputs).toEqual([['SageMaker.CreatePresignedMlflowAppUrl', asked]]);
     } finally {
       Object.assign(process.env, { AWS_ENDPOINT_URL, STACK_PREFIX: PREFIX });
       delete process.env.SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT;

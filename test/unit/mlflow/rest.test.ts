@@ -1,7 +1,7 @@
 /** Tests of single calls: retries, timeouts, connections, credentials, and named errors. */
 import { freePort } from '../../../local/machine/free-port.ts';
 import { drainThrottles } from '../../../src/core/process/throttles.ts';
-import { MANAGED_ARNS, MANAGED_CREDENTIALS } from '../../helpers/mlflow-managed.ts';
+import { MANAGED_ARN, MANAGED_CREDENTIALS } from '../../helpers/mlflow-managed.ts';
 import { useScriptedMlflow } from '../../helpers/use-scripted-mlflow.ts';
 
 const FAST = { baseMs: 5, capMs: 20 };
@@ -194,7 +194,7 @@ describe('credentials', () => {
   const managed = (retry = FAST) => {
     const asked: boolean[] = [];
     const client = connect({
-      trackingUri: MANAGED_ARNS.server,
+      trackingUri: MANAGED_ARN,
       customEndpoint: mlflow.server.url,
       retry,
       credentials: async (options) => {

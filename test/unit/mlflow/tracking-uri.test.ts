@@ -1,29 +1,17 @@
 /** Tests of parsing tracking URIs. */
 import { parseTrackingUri } from '../../../src/mlflow/tracking-uri.ts';
-import { MANAGED_ARNS } from '../../helpers/mlflow-managed.ts';
-
-test('parses the ARN of a tracking server', () => {
-  expect(parseTrackingUri(MANAGED_ARNS.server)).toMatchObject({
-    kind: 'mlflow-tracking-server',
-    baseUrl: new URL('https://eu-central-1.experiments.sagemaker.aws'),
-    region: 'eu-central-1',
-    signingService: 'sagemaker-mlflow',
-    arnHeader: 'x-mlflow-sm-tracking-server-arn',
-  });
-});
+import { MANAGED_ARN } from '../../helpers/mlflow-managed.ts';
 
 test('parses the ARN of an app', () => {
-  expect(parseTrackingUri(MANAGED_ARNS.app)).toMatchObject({
+  expect(parseTrackingUri(MANAGED_ARN)).toMatchObject({
     kind: 'mlflow-app',
     baseUrl: new URL('https://mlflow.sagemaker.us-east-1.app.aws'),
     region: 'us-east-1',
-    signingService: 'sagemaker',
-    arnHeader: 'x-sm-mlflow-app-arn',
   });
 });
 
 test('a custom endpoint replaces only the address', () => {
-  const target = parseTrackingUri(MANAGED_ARNS.app, 'https://mlflow.example.com');
+  const target = parseTrackingUri(MANAGED_ARN, 'https://mlflow.example.com');
   expect(target).toMatchObject({ baseUrl: new URL('https://mlflow.example.com'), region: 'us-east-1' });
 });
 
@@ -40,6 +28,7 @@ test.each([
   'file:///tmp/x',
   '',
   'arn:aws:sagemaker:eu-central-1:123456789012:endpoint/x',
+  'arn:aws:sagemaker:eu-central-1:123456789012:mlflow-tracking-server/x',
   'arn:aws:s3:eu-central-1:123456789012:mlflow-app/x',
 ])('refuses %s', (uri) => {
   expect(() => parseTrackingUri(uri)).toThrow(expect.objectContaining({ name: 'MlflowTrackingUriInvalid' }));

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import type { TraceRecord } from '../../../src/captures/trace/types.ts';
 import { pseudoRandom } from '../../doubles/faulty-judge/behavior.ts';
 import { controlOf } from '../../doubles/scripted-mlflow.ts';
-import { MANAGED_ARNS, MANAGED_CREDENTIALS } from '../../helpers/mlflow-managed.ts';
+import { MANAGED_ARN, MANAGED_CREDENTIALS } from '../../helpers/mlflow-managed.ts';
 import { chatTrace } from '../../helpers/mlflow-traces.ts';
 import { useScriptedMlflow } from '../../helpers/use-scripted-mlflow.ts';
 
@@ -421,7 +421,7 @@ describe('the protocol', () => {
   test.each([403, 404])('switches to REST after %i for OTLP by managed MLflow', async (status) => {
     await mlflow.start();
     mlflow.client = mlflow.connect({
-      trackingUri: MANAGED_ARNS.app,
+      trackingUri: MANAGED_ARN,
       customEndpoint: mlflow.server.url,
       credentials: async () => MANAGED_CREDENTIALS,
     });
