@@ -69,15 +69,13 @@ function projectNodeFolder(): string {
  */
 export async function startMiniStack(options: MiniStackOptions = {}) {
   const python = await defaultPythonEnvironment(options.log, options.signal);
-  const directory = makeOwnFolder('ministack');
-  // Unpack the Lambdas' code outside the project, whose `node_modules` would otherwise hide modules missing from a
+  // The Lambdas' code is unpacked outside the project, whose `node_modules` would otherwise hide modules missing from a
   // bundle.
-  const temporary = makeOwnFolder('ministack', realpathSync(tmpdir()));
+  const directory = makeOwnFolder('ministack', realpathSync(tmpdir()));
   let server: GuardedProcess | undefined;
   /** Stops the emulator with its Lambdas and deletes their files. Safe to call again. */
   const stop = async () => {
     await server?.stop();
-    removeFolder(temporary);
     removeFolder(directory);
   };
   try {
@@ -89,7 +87,7 @@ export async function startMiniStack(options: MiniStackOptions = {}) {
       logFile: join(directory, 'ministack.log'),
       cwd: directory,
       signal: options.signal,
-      env: { ...cleanEnvironment(), ...env, ...serverEnvironment(port, temporary, tls), ...options.env },
+      env: { ...cleanEnvironment(), ...env, ...serverEnvironment(port, directory, tls), ...options.env },
     });
     const ca = tls && readFileSync(tls.certificate, 'utf8');
     await untilHealthy(server, {
@@ -156,7 +154,7 @@ function clientEnvironment(url: string, directory: string, certificate?: string)
   };
 }
 
-function serverEnvironment(port: number, temporary: string, tls: Tls | undefined): Record<string, string> {
+function serverEnvironment(port: number, directory: string, tls: Tls | undefined): Record<string, string> {
   return {
     GATEWAY_PORT: String(port),
     BIND_HOST: '127.0.0.1',
@@ -167,9 +165,9 @@ function serverEnvironment(port: number, temporary: string, tls: Tls | undefined
     MINISTACK_ACCOUNT_ID: EMULATED_ACCOUNT,
     LAMBDA_ACCOUNT_CONCURRENCY: String(LAMBDA_CONCURRENCY),
     LOG_LEVEL: 'WARNING',
-    TMPDIR: temporary,
-    STATE_DIR: join(temporary, 'state'),
-    S3_DATA_DIR: join(temporary, 's3'),
+    TMPDIR: directory,
+    STATE_DIR: join(directory, 'state'),
+    S3_DATA_DIR: join(directory, 's3'),
     // The CDK's `autoDeleteObjects` requires an SDK client that its bundle does not contain.
     NODE_PATH: packagePath('node_modules'),
     ...(tls && { USE_SSL: '1', AUTH: 'true', MINISTACK_SSL_CERT: tls.certificate, MINISTACK_SSL_KEY: tls.key }),

@@ -2,7 +2,8 @@
  * The emulated AWS passes the same error names to Step Functions as AWS. Without them, a Retry by name would never apply, and
  * no other test would notice.
  */
-import { existsSync, readdirSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import {
   CreateStackCommand,
   DescribeStacksCommand,
@@ -13,7 +14,6 @@ import { DescribeExecutionCommand, StartExecutionCommand } from '@aws-sdk/client
 import { type AwsClients, destroyClients } from '../../bin/operate/aws-clients.ts';
 import { emulatedClients } from '../../local/servers/emulated-clients.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
-import { packagePath } from '../../src/core/process/package-folder.ts';
 
 /** The error that AWS reports for each function body. */
 const CASES: Record<string, { code: string; timeout?: number; error: string; message: string }> = {
@@ -172,6 +172,5 @@ test('a stopped emulator leaves no processes or files behind', async () => {
   expect(() => process.kill(emulator.pid, 0)).not.toThrow();
   await emulator.stop();
   expect(() => process.kill(emulator.pid, 0)).toThrow('ESRCH');
-  const left = existsSync(packagePath('.local')) ? readdirSync(packagePath('.local')) : [];
-  expect(left.filter((name) => name.startsWith(`ministack-${process.pid}-`))).toEqual([]);
+  expect(readdirSync(tmpdir()).filter((name) => name.startsWith(`ministack-${process.pid}-`))).toEqual([]);
 });
