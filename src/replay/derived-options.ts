@@ -16,7 +16,7 @@ export const isByCapturedTimes = ({ requestRate, concurrency }: ReplayOptions): 
 export const maxConcurrencyOf = (options: ReplayOptions): number =>
   Math.min(options.maxConcurrency ?? Number.POSITIVE_INFINITY, options.concurrency ?? Number.POSITIVE_INFINITY);
 
-/** Returns an upper bound of the schedule's length, in seconds; 0 without one. @param captures that are replayed */
+/** Returns an upper bound of the schedule's length, in seconds; 0 without one. Needs the index of the captures. */
 export function scheduleSeconds(
   options: ReplayOptions,
   { total, firstMs, lastMs }: { total: number; firstMs: number; lastMs: number },
