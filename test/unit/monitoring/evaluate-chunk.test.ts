@@ -29,6 +29,7 @@ import { goodAnswer, scriptedJudge, told } from '../../doubles/scripted-judge.ts
 import { chunkRequest } from '../../helpers/chunk-request.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
 import { LoopRounds } from '../../helpers/loop-rounds.ts';
+import { putPlan } from '../../helpers/planned-run.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 import { captureOf, jsonSide } from '../captures/arbitraries.ts';
 
@@ -93,6 +94,7 @@ class Rig {
 
   /** Returns the spend that all receipts of the run report. */
   async spent(): Promise<{ calls: number; usd: number | null }> {
+    putPlan(this.storage, 'run', [[0, 1].map((chunk) => ({ chunk, lines: 0, ranges: [{}] }))]);
     const { spend } = await summarizeRun(
       { storage: this.storage.storage, workBucket: 'work' },
       { name: 'run', startTime: '' },
