@@ -143,7 +143,7 @@ export const ASSERTIONS = {
   'stop-stops': {
     step: 'stop',
     text: 'No request is sent later than 15 seconds after the stop',
-    file: 'src/replay/cloud/stop/order.ts',
+    file: 'src/replay/cloud/work-bucket/stop-order.ts',
   },
   'redeploy-in-a-run': {
     step: 'redeploy',
