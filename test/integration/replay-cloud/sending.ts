@@ -301,16 +301,18 @@ describe('sends nothing', () => {
         /got: \d+ bytes; the function had time for 0 of them \(0 of 1 files, 0 records\); .*narrow the window/,
       ),
     });
+    // Reading asks for the time at the file and at each record.
+    const whileReading = 7;
     // The captures are read in time, but there is no time for the schedule.
     let asked = 0;
-    const slow = () => (++asked > 2 ? 29_000 : 900_000);
+    const slow = () => (++asked > whileReading ? 29_000 : 900_000);
     await expect(cloud.run(input).plan(0, slow)).rejects.toMatchObject({
       name: 'ReplayTooLarge',
       message: expect.stringMatching(/got: 0 requests scheduled in the time left after reading 6 records; .*narrow/),
     });
     let calls = 0;
     // The captures are indexed in time, but there is no time to count them.
-    const late = () => (++calls > 2 ? 0 : 900_000);
+    const late = () => (++calls > whileReading ? 0 : 900_000);
     await expect(cloud.run({ ...input, dryRun: true }).plan(0, late)).rejects.toMatchObject({
       name: 'ReplayTooLarge',
       message: expect.stringMatching(/got: the function had time for 0 requests/),
