@@ -7,7 +7,8 @@ import { healthOfRuns } from '../../src/monitoring/run-health.ts';
 import { type StartedExecution, startNamed } from '../operate/executions.ts';
 import { expectedSeconds, followRuns, runWatcher } from '../operate/run-progress.ts';
 import { listRuns, type RunReport, readRunReport } from '../operate/run-report.ts';
-import { followed } from './follow-display.ts';
+import { runDisplay } from './follow-display.ts';
+import { unlessInterrupted } from './interruption.ts';
 import { type FlagsOf, numbers, option, options } from './options.ts';
 import { EXIT, notice, print } from './output.ts';
 import { type RunsFollowed, runAsJson } from './run-json.ts';
@@ -34,11 +35,15 @@ export async function startAndFollow(stack: DeployedStack, input: ExecutionInput
 export async function followAndReport(stack: DeployedStack, runs: readonly StartedExecution[], flags: StackFlags) {
   const { clients, outputs } = stack;
   const watchers = runs.map((run) => runWatcher(clients, outputs.workBucket, run));
-  const ended = await followed(
-    (display, signal) => followRuns(watchers, display.show, signal),
+  const ended = await unlessInterrupted(
+    ({ signal }) => followRuns(watchers, runDisplay(), signal),
     () => comeBack(runs, stack.flag),
   );
-  if (ended !== undefined) await reportRuns(stack, runs, flags);
+  if (ended === undefined) return;
+  const reports: RunReport[] = [];
+  for (const { arn } of runs) reports.push(await reportOf(stack, arn));
+  await printReports(stack, reports, flags);
+  if (reports.some(({ status }) => status !== 'succeeded')) process.exitCode = EXIT.found;
 }
 
 const FOLLOW = (name: string): string[] => ['show', name, '--follow'];
@@ -52,14 +57,6 @@ export const comeBack = (
   runs.length === 1 ? 'The run continues. To follow it again:' : 'The runs continue. To follow them again:',
   ...runs.map(({ name }) => `  ${commandText(again(name), stack)}`),
 ];
-
-/** Prints the results or the progress of runs. The exit code is 1 if a run failed or was stopped. */
-export async function reportRuns(stack: DeployedStack, runs: readonly StartedExecution[], flags: StackFlags) {
-  const reports: RunReport[] = [];
-  for (const { arn } of runs) reports.push(await reportOf(stack, arn));
-  await printReports(stack, reports, flags);
-  if (reports.some(({ status }) => status !== 'succeeded')) process.exitCode = EXIT.found;
-}
 
 /** Reads the results or the progress of a run. @param run its name, or the ARN of its execution */
 export const reportOf = async (stack: DeployedStack, run: string): Promise<RunReport> =>

@@ -1,43 +1,18 @@
 /** The progress of runs: a bar on a terminal, a line of facts now and then in a pipe. */
 
 import { dollars, many, whole } from '../../src/core/text/figure-text.ts';
-import { pageText } from '../../src/core/text/page.ts';
 import { durationText } from '../../src/core/text/terminal-text.ts';
 import { sum } from '../../src/core/values/sum.ts';
 import { hasEnded, type RunProgress } from '../operate/run-progress.ts';
-import { unlessInterrupted } from './interruption.ts';
-import { progress, terminal } from './output.ts';
+import { notice, progress } from './output.ts';
 import type { Facts } from './progress.ts';
 
-/**
- * Follows work to its end on the terminal. Ctrl-C leaves it running.
- *
- * @param comeBack explains how to follow the work again
- * @returns `undefined` after Ctrl-C
- */
-export async function followed<T>(
-  work: (display: ReturnType<typeof followDisplay>, signal: AbortSignal) => Promise<T>,
-  comeBack: () => string[],
-): Promise<T | undefined> {
-  const display = followDisplay();
-  try {
-    return await unlessInterrupted(({ signal }) => work(display, signal), comeBack);
-  } finally {
-    progress.end();
-  }
-}
-
-/** Shows the progress of followed runs. */
-export function followDisplay(shown = progress) {
+/** Returns a function that shows the progress of followed runs. */
+export function runDisplay() {
   const speed = followSpeed();
-  const log = (line: string): void => shown.log(pageText([line], terminal(process.stderr)).trimEnd());
-  return {
-    /** Shows the reason for waiting, before there are lines. */
-    wait: (text: string) => shown.show(text),
-    show(runs: readonly RunProgress[]) {
-      for (const { name, news } of runs) for (const line of news) log(runs.length > 1 ? `${name}: ${line}` : line);
-      shown.show(progressOf(runs, speed(runs, Date.now()), Date.now()));
-    },
+  return (runs: readonly RunProgress[]): void => {
+    for (const { name, news } of runs) for (const line of news) notice(runs.length > 1 ? `${name}: ${line}` : line);
+    progress.show(progressOf(runs, speed(runs, Date.now()), Date.now()));
   };
 }
 

@@ -1,5 +1,5 @@
 /** Work that the first Ctrl-C interrupts. The second one ends the process. */
-import { EXIT, notice } from './output.ts';
+import { EXIT, notice, progress } from './output.ts';
 import { type Stopping, stopOnSignals } from './stop-signals.ts';
 
 export interface Interruption extends Pick<Stopping, 'signal'> {
@@ -28,6 +28,7 @@ export async function unlessInterrupted<T>(
     return await work({ signal, writes });
   } catch (error) {
     if (hasResults || !signal.aborted) throw error;
+    progress.end();
     for (const line of explain()) notice(line);
     process.exitCode = EXIT.interrupted;
     return undefined;

@@ -13,9 +13,9 @@ import type { TruthFigures } from '../../src/ground-truth/measure/figures.ts';
 import { truthPage } from '../../src/ground-truth/measure/figures-page.ts';
 import { TRUTH_PERIODS, type TruthBy, type TruthQuery } from '../../src/ground-truth/measure/measure.ts';
 import { comeBack } from '../cli/follow-and-report.ts';
-import { followed } from '../cli/follow-display.ts';
+import { unlessInterrupted } from '../cli/interruption.ts';
 import { argument, command, type FlagsOf, option, options } from '../cli/options.ts';
-import { type About, EXIT, notice, print } from '../cli/output.ts';
+import { type About, EXIT, notice, print, progress } from '../cli/output.ts';
 import { commandText } from '../cli/run-text.ts';
 import { type DeployedStack, stackOptions, stackSettings, withStack } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
@@ -100,8 +100,8 @@ async function follow(stack: DeployedStack, run: StartedExecution) {
     const read = found?.files ? `${found.files} label files read` : 'reading labels';
     return `${read}${found?.noted ? `, ${found.noted} labels in MLflow` : ''} …`;
   };
-  return followed(
-    ({ wait }, signal) => followRuns(watchers, ([found]) => wait(textOf(found)), signal),
+  return unlessInterrupted(
+    ({ signal }) => followRuns(watchers, ([found]) => progress.show(textOf(found)), signal),
     () => comeBack([run], stack.flag, again),
   );
 }

@@ -8,17 +8,16 @@ import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { many, megabytes } from '../../src/core/text/figure-text.ts';
 import { exact } from '../../src/core/text/page.ts';
-import { comeBack, inputOptions, reportRuns, runOptions, startAndFollow } from '../cli/follow-and-report.ts';
-import { followed } from '../cli/follow-display.ts';
+import { followAndReport, inputOptions, runOptions, startAndFollow } from '../cli/follow-and-report.ts';
+import { unlessInterrupted } from '../cli/interruption.ts';
 import { argument, command, type FlagsOf, options } from '../cli/options.ts';
-import { type About, notice, print } from '../cli/output.ts';
+import { type About, notice, print, progress } from '../cli/output.ts';
 import type { ProcessOutput } from '../cli/run-json.ts';
 import { commandText } from '../cli/run-text.ts';
 import { type DeployedStack, stackOptions, withStack } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
 import { captureSource, planUpload, type StackCaptures, type UploadPlan } from '../operate/capture-source.ts';
-import { processFiles, putCaptures } from '../operate/process-files.ts';
-import type { RunProgress } from '../operate/run-progress.ts';
+import { putCaptures, startedRuns } from '../operate/process-files.ts';
 
 const OPTIONS = options(
   argument('[source]', 'captures in S3, or a file or a folder'),
@@ -135,19 +134,12 @@ async function processPresent(
 
 async function followFiles(stack: DeployedStack, { fresh }: UploadPlan, flags: ProcessFlags): Promise<void> {
   const { clients, outputs } = stack;
-  let latest: readonly RunProgress[] = [];
-  const runs = await followed(
-    ({ wait: onWait, show }, signal) => {
-      const onPoll = (next: readonly RunProgress[]): void => {
-        latest = next;
-        show(next);
-      };
-      return processFiles({ clients, ...outputs, files: fresh, onWait, onPoll, signal });
-    },
-    () => {
-      const rest = 'What is in the bucket is processed without this command. To see it:';
-      return latest.length > 0 ? comeBack(latest, stack.flag) : [rest, `  ${commandText(['runs'], stack.flag)}`];
-    },
+  const runs = await unlessInterrupted(
+    ({ signal }) => startedRuns({ clients, ...outputs, files: fresh, onWait: progress.show, signal }),
+    () => [
+      'What is in the bucket is processed without this command. To see it:',
+      `  ${commandText(['runs'], stack.flag)}`,
+    ],
   );
-  if (runs !== undefined) await reportRuns(stack, runs, flags);
+  if (runs !== undefined) await followAndReport(stack, runs, flags);
 }

@@ -1,4 +1,4 @@
-/** Puts capture files into the capture bucket and follows the executions that process them. */
+/** Puts capture files into the capture bucket and finds the executions that process them. */
 import { DescribeExecutionCommand } from '@aws-sdk/client-sfn';
 import { listedExecutions } from '../../src/core/aws/executions.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
@@ -7,11 +7,12 @@ import type { FilesInput, ListedFile } from '../../src/core/contract/input.ts';
 import { forEachConcurrently } from '../../src/core/process/concurrency.ts';
 import type { AwsClients } from './aws-clients.ts';
 import type { CaptureFile } from './capture-files.ts';
-import { followRuns, type RunProgress, runWatcher, untilNextPoll } from './run-progress.ts';
+import type { StartedExecution } from './executions.ts';
+import { untilNextPoll } from './run-progress.ts';
 
 type FileToPut = Pick<CaptureFile, 'path' | 'key' | 'bytes'>;
 
-interface ProcessFilesOptions {
+interface StartOptions {
   clients: AwsClients;
   captureBucket: string;
   workBucket: string;
@@ -19,8 +20,6 @@ interface ProcessFilesOptions {
   files: readonly FileToPut[];
   /** Called while a file has no run yet. */
   onWait?(text: string): void;
-  /** Called after each poll of the runs. */
-  onPoll?(results: readonly RunProgress[]): void;
   signal?: AbortSignal;
 }
 
@@ -37,28 +36,20 @@ const START_LIMIT_MS = 420_000;
 const CLOCK_SLACK_MS = 60_000;
 
 /**
- * Puts all files unchanged and waits until every execution that it started has ended, successfully or not.
+ * Puts all files unchanged and waits until each has a run.
  *
- * @returns the last poll of each run, in the order in which they were found
+ * @returns the runs, in the order in which they were found
  * @throws Error if no execution starts for a file in time
  */
-export async function processFiles(options: ProcessFilesOptions): Promise<RunProgress[]> {
-  const { clients, workBucket, files, signal, onPoll = () => {} } = options;
+export async function startedRuns(options: StartOptions): Promise<StartedExecution[]> {
+  const { clients, files, signal, stateMachineArn } = options;
   const since = Date.now() - CLOCK_SLACK_MS;
   await putCaptures(clients, options.captureBucket, files, signal);
-  const found = await startedRuns(options, since);
-  const watchers = found.map((run) => runWatcher(clients, workBucket, run));
-  return followRuns(watchers, onPoll, signal);
-}
-
-/** Waits until each file has a run that started since a time. */
-async function startedRuns(options: ProcessFilesOptions, since: number) {
-  const { clients, files, signal, stateMachineArn } = options;
   const putAt = Date.now();
   const own = new Set(files.map(({ key }) => key));
   const waiting = new Set(own);
   const described = new Set<string>();
-  const found: { name: string; arn: string }[] = [];
+  const found: StartedExecution[] = [];
   for (;;) {
     const started = listedExecutions(clients.sfn, stateMachineArn, { fromMs: since });
     for await (const { executionArn: arn = '', name = '' } of started) {
@@ -96,7 +87,7 @@ export async function putCaptures(
 }
 
 /** Returns the keys of the files that an input lists. Returns no keys for any other input. */
-async function keysOf(input: string | undefined, { clients, workBucket }: ProcessFilesOptions): Promise<string[]> {
+async function keysOf(input: string | undefined, { clients, workBucket }: StartOptions): Promise<string[]> {
   const { files } = JSON.parse(input ?? '{}') as Partial<FilesInput>;
   if (files === undefined) return [];
   const listed = await new Storage(clients.s3).getJsonLines<ListedFile>(workBucket, files.key);

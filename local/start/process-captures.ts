@@ -3,9 +3,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { healthBy, reportOf } from '../../bin/cli/follow-and-report.ts';
-import { followDisplay } from '../../bin/cli/follow-display.ts';
+import { runDisplay } from '../../bin/cli/follow-display.ts';
 import { print } from '../../bin/cli/output.ts';
-import type { ProgressLine } from '../../bin/cli/progress.ts';
 import { commandText, nextSteps, runsPage } from '../../bin/cli/run-text.ts';
 import { printTruth, startJoin } from '../../bin/commands/ground-truth.ts';
 import { worstPage } from '../../bin/commands/worst.ts';
@@ -29,7 +28,6 @@ interface Work {
   mlflowUrl: string;
   /** Whether the servers stop when this is printed, so that no address and no command is of use. */
   exit: boolean;
-  progress: ProgressLine;
   signal: AbortSignal;
 }
 
@@ -40,17 +38,15 @@ interface Work {
  */
 export async function processCaptures({ endpoint, stack }: DeployedEndpoint, work: Work): Promise<boolean> {
   const { clients, outputs, flag, about } = stack;
-  const { exit, mlflowUrl, progress, signal } = work;
+  const { exit, mlflowUrl, signal } = work;
   const input = { bucket: outputs.captureBucket, prefix: `${endpoint}/` };
   const run = await startNamed(clients.sfn, outputs.stateMachineArn, input);
-  const display = followDisplay(progress);
-  await followRuns([runWatcher(clients, outputs.workBucket, run)], display.show, signal);
+  await followRuns([runWatcher(clients, outputs.workBucket, run)], runDisplay(), signal);
   const report = await reportOf(stack, run.arn);
   const { experimentId = '' } = report;
   const links = { traces: tracesUrl(mlflowUrl, experimentId) ?? '' };
   const page = { report, next: exit ? [] : nextSteps(report, flag), links: exit ? {} : links };
   const worst = experimentId && (await worstPart(experimentId, stack.flag, work));
-  progress.end();
   print({}, false, [...runsPage([page], await healthBy(stack, [report])), worst], about);
   return hasFailed(report);
 }

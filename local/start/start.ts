@@ -1,8 +1,7 @@
 /** `npm start`: runs the whole pipeline on one machine, from capture files to traces and verdicts in MLflow. */
 import { relative, resolve } from 'node:path';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
-import { terminal } from '../../bin/cli/output.ts';
-import { startProgress } from '../../bin/cli/progress.ts';
+import { progress, terminal } from '../../bin/cli/output.ts';
 import { INTERRUPTED, Stopped, type Stopping, stopOnSignals } from '../../bin/cli/stop-signals.ts';
 import type { StartFlags } from '../../bin/commands/start.ts';
 import { findCaptures } from '../../bin/operate/capture-files.ts';
@@ -31,7 +30,6 @@ function asShown(path: string): string {
 }
 
 async function main(options: StartFlags, stopping: Stopping): Promise<number> {
-  const progress = startProgress(process.stderr);
   const { signal, stopped } = stopping;
   signal.addEventListener('abort', () => progress.close('Stopping …'));
   const unlessStopped = <T>(work: Promise<T>): Promise<T> =>
@@ -78,7 +76,7 @@ async function main(options: StartFlags, stopping: Stopping): Promise<number> {
     if (forward === undefined)
       progress.log("Verdicts are by a stand-in's rules, not a model's; --bedrock asks the model.");
     const [first] = deployed;
-    const own = { settings: checked, mlflowUrl: environment.mlflowUrl, exit: exit, progress, signal };
+    const own = { settings: checked, mlflowUrl: environment.mlflowUrl, exit: exit, signal };
     const failed: boolean[] = [];
     for (const each of deployed) failed.push(await processCaptures(each, own));
     if (first && labels !== undefined) await joinLabels(first, labels, signal);

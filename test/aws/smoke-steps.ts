@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
 import type { AwsClients } from '../../bin/operate/aws-clients.ts';
-import { processFiles } from '../../bin/operate/process-files.ts';
-import type { RunProgress } from '../../bin/operate/run-progress.ts';
+import { startedRuns } from '../../bin/operate/process-files.ts';
+import { followRuns, type RunProgress, runWatcher } from '../../bin/operate/run-progress.ts';
 import { traceIdOf } from '../../src/captures/trace/ids.ts';
 import type { StackOutputs } from '../../src/core/contract/names.ts';
 import { type LambdaEnvironment, readEnvironment } from '../../src/core/settings/environment.ts';
@@ -73,7 +73,9 @@ export async function putAndFollow(
     const onPoll = ([run]: readonly { name: string }[]): void => more.onProgress?.(`running ${run?.name}`);
     const { signal } = more;
     const own = { clients, captureBucket, workBucket, stateMachineArn, files };
-    const runs = await processFiles({ ...own, onWait, onPoll, signal });
+    const started = await startedRuns({ ...own, onWait, signal });
+    const watchers = started.map((run) => runWatcher(clients, workBucket, run));
+    const runs = await followRuns(watchers, onPoll, signal);
     // A duplicate ends by itself; the other execution did the work.
     const run = runs.find((one) => !one.output?.includes('duplicate')) ?? runs[0];
     if (!run) throw new Error('No execution started for the capture');
