@@ -240,7 +240,6 @@ export const KINDS = {
   ],
   mac: [
     { pattern: MAC, signs: [SIGNS.parts], hint: WITHIN_MAC, read: bare },
-    { pattern: MAC, digits: 12, groups: 3, behind: 24, read: bare },
     { pattern: MAC_NAMED, signs: [SIGNS.digit, SIGNS.letter], hex: 12, read: readNamedMac },
   ],
   ip: [

@@ -124,10 +124,9 @@ export class Masker {
     const add = (plain: string, places?: readonly number[]): void => {
       const found = find(plain, forms, told);
       if (plain === text && text.length > MAX_VALUE_CHARS) this.#found.set(text, found);
-      for (const { name, value, ...item } of found) {
-        const [first, last] = [item.start, item.end - 1];
+      for (const { name, value, start, end } of found) {
         if (allowed.has(value) || allowed.has(value.slice(value.lastIndexOf('@')))) continue;
-        items.push({ name, value, start: places?.[first] ?? first, end: (places?.[last] ?? last) + 1 });
+        items.push({ name, value, start: places?.[start] ?? start, end: (places?.[end - 1] ?? end - 1) + 1 });
       }
     };
     add(text);
