@@ -61,6 +61,14 @@ export const TABLES = {
     failedCall: 'text',
     /** `stream` or `call`, if the capture client wrote the line. */
     call: 'text',
+    /** From the start of a call to its end, and to the first token of its stream, if the capture client wrote the line. */
+    latencyMs: 'number',
+    firstTokenMs: 'number',
+    /** Decoded sizes of the payloads. Characters are those of payloads in text. */
+    requestBytes: 'number',
+    replyBytes: 'number',
+    requestChars: 'number',
+    replyChars: 'number',
     inputTokens: 'number',
     outputTokens: 'number',
     /** Of a table, whose predictions are in `inferences`. */
@@ -68,13 +76,15 @@ export const TABLES = {
     /** Of a reply that was captured in full: `words` or `values`. */
     replyForm: 'text',
     isEmpty: 'flag',
-    /** By which the same call is known in another source: 48 bits of hashes of its id, and of its texts, without a key. */
+    /** Identify the same call in another source: 48 bits of the hashes of its id and of its texts, which are masked as in the trace. */
     digests: 'texts',
     /** Kinds, and how many of each. */
     masked: 'texts',
     maskedCounts: 'ints',
     /** A run evaluated the line: the next columns are known. */
     evaluated: 'flag',
+    /** The draw of the run: `always` by a rule, or the chance to be judged, such as `0.05`. */
+    sample: 'text',
     /** The LLM scorers that could judge it, and the stratum of each. */
     judgeable: 'texts',
     strata: 'texts',

@@ -49,7 +49,7 @@ export function captureFacts(
   capture: Capture,
   { replay, rows }: { replay?: string | undefined; rows?: number | undefined } = {},
 ): CaptureFacts {
-  const { call, usage, masked } = capture;
+  const { call, usage, masked, request, response } = capture;
   const error = failureOf(capture);
   const failedCall = kindBesideRates(capture);
   const said = failedCall === undefined ? saidIn(capture) : undefined;
@@ -58,6 +58,9 @@ export function captureFacts(
     ...(error && { errorKind: nameOf(String(call?.error?.kind ?? error.statusCode ?? error.type ?? 'unnamed')) }),
     failedCall,
     ...(call && { call: call.streamed ? 'stream' : 'call' }),
+    ...{ latencyMs: call?.endMs, firstTokenMs: call?.firstTokenMs },
+    ...{ requestBytes: request?.bytes, replyBytes: response?.bytes },
+    ...{ requestChars: request?.text?.length, replyChars: response?.text?.length },
     inputTokens: usage?.inputTokens,
     outputTokens: usage?.outputTokens,
     rows,

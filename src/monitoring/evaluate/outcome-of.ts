@@ -100,13 +100,14 @@ function evaluationOf(
   { work: { pending }, outcome, assessments }: FinishedItem,
   verdicts: readonly LineVerdict[],
 ): Evaluation {
-  const { judgeable, stratum, settled } = pending;
+  const { judgeable, stratum, sample, settled } = pending;
   const known = new Set(verdicts.map(({ scorer }) => scorer));
   const without = [...settled, ...outcome.without].flatMap(({ scorer, reason }) =>
     reason === undefined || known.has(scorer) ? [] : [{ scorer, reason }],
   );
   return {
     evaluated: true,
+    sample,
     judgeable: judgeable.map(({ name }) => name),
     strata: judgeable.map((scorer) => scorerSample(stratum, scorer)),
     unmeasured: !isMeasured(pending, assessments),

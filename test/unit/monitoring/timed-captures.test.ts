@@ -15,6 +15,7 @@ import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { ChunkRig, HOUR, LLM } from '../../helpers/chunk-rig.ts';
 import { writeCounts } from '../../helpers/day-sums.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
+import { ledgerRows } from '../../helpers/ledger-rows.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 import { timedLine } from '../../helpers/timed-line.ts';
 
@@ -67,6 +68,30 @@ function summaryOf(lines: string[], receipt: EvaluateReceipt) {
   summary.addChunk(chunk, chunkState([receipt]));
   return summary.build();
 }
+
+test('rows have the times of a call, the sizes of its payloads, and the draw', async () => {
+  const { rig } = await evaluated([streams[0] ?? '', PLAIN_LINES[0] ?? '']);
+  const { captures } = await ledgerRows(rig.storage.storage, 'work');
+  const request = { requestBytes: 181, requestChars: 181 };
+  expect(captures.toSorted((a, b) => (a.start ?? 0) - (b.start ?? 0))).toEqual([
+    expect.objectContaining({
+      latencyMs: 600,
+      firstTokenMs: 100,
+      sample: '1',
+      ...request,
+      replyBytes: 390,
+      replyChars: 390,
+    }),
+    expect.objectContaining({
+      latencyMs: undefined,
+      firstTokenMs: undefined,
+      sample: '1',
+      ...request,
+      replyBytes: 284,
+      replyChars: 284,
+    }),
+  ]);
+});
 
 test('the second equation counts for each capture the scorers that it has', async () => {
   const lines = [...PLAIN_LINES, ...streams, ...FAILED, broken, PLAIN_LINES[0] ?? ''];
