@@ -53,7 +53,7 @@ export async function* selectCaptures(
     if (line.kind !== 'capture' || line.duplicate) continue;
     const { capture, traceId } = line;
     const { key: file, line: number } = line.raw.place;
-    const view = { capture, timeMs: timeOf(capture), isAlways: () => false };
+    const view = { capture, timeMs: timeOf(capture), rule: () => undefined };
     const options = { reevaluate: false, sampleRate: 1 };
     const pending = pendingVerdicts(traceId, view, NO_TRACE_YET, scorers, options, RUN);
     if (pending.judge.length + pending.code.length + pending.failed.length === 0) continue;

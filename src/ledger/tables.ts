@@ -85,6 +85,8 @@ export const TABLES = {
     evaluated: 'flag',
     /** The draw of the run: `always` by a rule, or the chance to be judged, such as `0.05`. */
     sample: 'text',
+    /** The name of that rule of `EVALUATION_ALWAYS`. */
+    rule: 'text',
     /** The LLM scorers that could judge it, and the stratum of each. */
     judgeable: 'texts',
     strata: 'texts',

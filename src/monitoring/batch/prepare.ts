@@ -125,8 +125,8 @@ async function findRequests(
     if (atWork.isEach) await atWork.begin(raw.place);
     const capture = read();
     const { variant } = capturePathOf(raw.place.key);
-    const isAlways = (): boolean => always(capture, { variant }) !== undefined;
-    const view = { capture, timeMs: timeOf(capture), isAlways, replay };
+    const rule = () => always(capture, { variant });
+    const view = { capture, timeMs: timeOf(capture), rule, replay };
     // An absent trace is written with the answers of the job.
     const trace = stored.get(traceId) ?? (createsTraces(request) ? NO_TRACE_YET : undefined);
     const { judge } = pendingVerdicts(traceId, view, trace, scorers, options, run);

@@ -214,8 +214,8 @@ class EvaluateChunk {
     const stored = allStored.get(traceId);
     const isAbsent = stored === undefined && this.#mayCreate;
     const { variant } = capturePathOf(line.raw.place.key);
-    const isAlways = (): boolean => always(capture, { variant }) !== undefined;
-    const view = { capture, timeMs: this.#assessor.timeMsOf(capture), isAlways, replay };
+    const rule = () => always(capture, { variant });
+    const view = { capture, timeMs: this.#assessor.timeMsOf(capture), rule, replay };
     const pending = pendingVerdicts(traceId, view, isAbsent ? NO_TRACE_YET : stored, scorers, options, run);
     const isKept = replay === undefined && !options.replay && (stored !== undefined || !this.#request.chunk.traced);
     const rows = isKept ? this.#predictions.add(capture, traceId, line.raw.place) : undefined;

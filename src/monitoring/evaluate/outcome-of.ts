@@ -100,7 +100,7 @@ function evaluationOf(
   { work: { pending }, outcome, assessments }: FinishedItem,
   verdicts: readonly LineVerdict[],
 ): Evaluation {
-  const { judgeable, stratum, sample, settled } = pending;
+  const { judgeable, stratum, sample, rule, settled } = pending;
   const known = new Set(verdicts.map(({ scorer }) => scorer));
   const without = [...settled, ...outcome.without].flatMap(({ scorer, reason }) =>
     reason === undefined || known.has(scorer) ? [] : [{ scorer, reason }],
@@ -108,6 +108,7 @@ function evaluationOf(
   return {
     evaluated: true,
     sample,
+    rule,
     judgeable: judgeable.map(({ name }) => name),
     strata: judgeable.map((scorer) => scorerSample(stratum, scorer)),
     unmeasured: !isMeasured(pending, assessments),

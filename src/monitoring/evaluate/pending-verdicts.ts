@@ -28,6 +28,8 @@ export interface PendingVerdicts {
   stratum: string;
   /** The sample that it is judged with, which differs if a later run judges more. */
   sample: string;
+  /** The rule that chose it, regardless of the sample. */
+  rule: string | undefined;
   /** The LLM scorers that it could be judged by. */
   judgeable: JudgeScorer[];
 }
@@ -43,8 +45,8 @@ interface CaptureView {
   timeMs: number;
   /** The run of the replay that sent the request, which is not judged. */
   replay?: string | undefined;
-  /** Returns whether a rule has this capture judged regardless of the sample. */
-  isAlways(): boolean;
+  /** Returns the name of the rule that has this capture judged regardless of the sample. */
+  rule(): string | undefined;
 }
 
 /**
@@ -61,11 +63,12 @@ export function pendingVerdicts(
   options: Pick<RunOptions, 'reevaluate' | 'sampleRate' | 'continues'>,
   run: string,
 ): PendingVerdicts {
-  const now = sampleOfView(view, options);
+  const rule = view && unlessFaulty(view.timeMs, view.rule, () => undefined);
+  const now = captureSample(rule !== undefined, options.sampleRate);
   const stratum = (stored && stratumOfTrace(stored.assessments)) ?? now;
   const lists = { judge: [], code: [], failed: [], judgeable: [], settled: [] };
   const sample = laterSample(stratum, now);
-  const pending: PendingVerdicts = { ...lists, beyond: 0, replaces: new Set(), stratum, sample };
+  const pending: PendingVerdicts = { ...lists, beyond: 0, replaces: new Set(), stratum, sample, rule };
   const every = askedOf(scorers);
   if (stored === undefined || view?.replay !== undefined) {
     const reason = stored === undefined ? 'traceMissing' : 'sentByReplay';
@@ -92,12 +95,6 @@ export function pendingVerdicts(
     }
   });
   return pending;
-}
-
-/** Returns the sample of a capture in this run. */
-function sampleOfView(view: CaptureView | undefined, { sampleRate }: Pick<RunOptions, 'sampleRate'>): string {
-  const isAlways = view !== undefined && unlessFaulty(view.timeMs, view.isAlways, () => false);
-  return captureSample(isAlways, sampleRate);
 }
 
 /** Settles the scorers with a verdict, and lists the code scorers. @returns the LLM scorers without a verdict */
@@ -134,7 +131,7 @@ function decider(traceId: string, view: CaptureView | undefined, options: Pick<R
   // A rule is for captures that matter: it overrides the sample of the scorer and of the run.
   const isSampled = ({ name, sampleRate = 1 }: JudgeScorer): boolean => {
     if (inSample(traceId, options.sampleRate) && inSample(traceId, sampleRate, name)) return true;
-    isAlways ??= view?.isAlways() ?? false;
+    isAlways ??= view?.rule() !== undefined;
     return isAlways;
   };
   return (scorer: JudgeScorer): Decision => {

@@ -39,7 +39,7 @@ export interface LineVerdict extends Row<'verdicts'> {
 /** A run's decisions about a line that it evaluated. */
 export type Evaluation = Pick<
   Row<'captures'>,
-  'evaluated' | 'sample' | 'judgeable' | 'strata' | 'unmeasured' | 'notJudged' | 'reasons'
+  'evaluated' | 'sample' | 'rule' | 'judgeable' | 'strata' | 'unmeasured' | 'notJudged' | 'reasons'
 >;
 
 export interface LineOutcome {

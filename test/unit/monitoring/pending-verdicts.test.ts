@@ -27,7 +27,7 @@ const pending = (
 ) =>
   pendingVerdicts(
     traceId,
-    { capture: chatCapture(), timeMs: 1_000, isAlways: () => always },
+    { capture: chatCapture(), timeMs: 1_000, rule: () => (always ? 'rule' : undefined) },
     trace,
     scorers,
     options,

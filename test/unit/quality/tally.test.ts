@@ -20,6 +20,7 @@ import {
   json,
   type Side,
 } from '../../helpers/deployed-captures.ts';
+import { ledgerRows } from '../../helpers/ledger-rows.ts';
 import { countsOf } from '../../helpers/observed.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 
@@ -126,6 +127,8 @@ test('captures that an always rule chooses are a part of their own', async () =>
   const always = () => 'rule';
   const cell = await rig.evaluate(rig.request('one', { sampleRate: 0 }), { always });
   expect(cell.scorers?.[JUDGED]).toEqual(judged(8, 0, 'always'));
+  const { captures } = await ledgerRows(rig.storage.storage, 'work');
+  expect(captures.map(({ sample, rule }) => [sample, rule])).toEqual(LINES.map(() => ['always', 'rule']));
 });
 
 test('captures that were only traced are judged later, by the run that evaluates them', async () => {
