@@ -9,6 +9,7 @@ import { forEachConcurrently } from '../../src/core/process/concurrency.ts';
 import { timeOf } from '../../src/core/process/within-time.ts';
 import { wilson } from '../../src/core/statistics/share.ts';
 import { addCounts, noCounts } from '../../src/core/values/counts.ts';
+import { chancesOf } from '../../src/judge/scorers/chances.ts';
 import { askedOf } from '../../src/judge/scorers/scorer-set.ts';
 import { canFail, isFailure } from '../../src/judge/scorers/values.ts';
 import { addUsd } from '../../src/judge/spend.ts';
@@ -54,7 +55,7 @@ export async function* selectCaptures(
     const { capture, traceId } = line;
     const { key: file, line: number } = line.raw.place;
     const view = { capture, timeMs: timeOf(capture), rule: () => undefined };
-    const options = { reevaluate: false, sampleRate: 1 };
+    const options = { reevaluate: false, chances: chancesOf({ sampleRate: 1 }) };
     const pending = pendingVerdicts(traceId, view, NO_TRACE_YET, scorers, options, RUN);
     if (pending.judge.length + pending.code.length + pending.failed.length === 0) continue;
     selected += 1;

@@ -7,7 +7,9 @@ import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { judgeModels } from '../../src/judge/judge-id.ts';
 import { watchJudgeModels } from '../../src/judge/model-watch.ts';
 import { askedOf } from '../../src/judge/scorers/scorer-set.ts';
+import { limitsTable } from '../../src/limits/table.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
+import { DrawChances } from '../../src/monitoring/plan/draw-chances.ts';
 import type { PlannerDependencies } from '../../src/monitoring/plan/types.ts';
 import { connectRedaction } from '../../src/redact/redaction.ts';
 
@@ -23,6 +25,7 @@ export function plannerDependencies(environment: LambdaEnvironment): Omit<Planne
     store: { resolveExperiment: async (...given) => (await mlflow()).resolveExperiment(...given) },
     checkJudgeModel: watchJudgeModels(judgeModels(environment)),
     pseudonymKey: async () => (await redacted()).redaction?.keyVersion,
+    chances: new DrawChances(environment, limitsTable(environment)),
     isRunning: (executionArn, claimedMs) => isRunning(stepFunctions, executionArn, claimedMs),
   };
 }

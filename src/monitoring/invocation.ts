@@ -26,6 +26,7 @@ import type { connectMlflow } from '../mlflow/connect.ts';
 import type { connectRedaction } from '../redact/redaction.ts';
 import type { ChunkDependencies } from './chunk/attempt.ts';
 import { withRanges } from './chunk/ranges.ts';
+import { DrawChances } from './plan/draw-chances.ts';
 import { unitsOfObjects } from './plan/units.ts';
 import { stackExperiment } from './stack-experiment.ts';
 
@@ -138,7 +139,7 @@ const CHUNK_RESERVE_MS = 60_000;
  */
 export async function forEachChunkOf<Result>(
   files: readonly CaptureFile[],
-  deps: Pick<ChunkDependencies, 'storage' | 'environment' | 'requestId' | 'remainingMs'>,
+  deps: Pick<ChunkDependencies, 'storage' | 'environment' | 'table' | 'requestId' | 'remainingMs'>,
   experimentId: string,
   handle: (request: ChunkRequest) => Promise<Result>,
 ): Promise<Result[]> {
@@ -151,11 +152,13 @@ export async function forEachChunkOf<Result>(
     dryRun: false,
     judge: 'converse',
   };
+  const chances = new DrawChances(environment, deps.table);
   const results: Result[] = [];
   for (const file of files) {
     const object = await capturedObject(storage, scope, file.bucket, file.key);
     const readingMs = () => remainingMs() - CHUNK_RESERVE_MS;
     for await (const unit of unitsOfObjects(storage, [object], readingMs)) {
+      if (options.sampleRate === undefined) await chances.give(unit.ranges, 'decide');
       for (const range of unit.ranges) {
         if (remainingMs() < CHUNK_RESERVE_MS || unit.outOfTime) throw outOfTime(file);
         const chunk = { experimentId, chunk: results.length, lines: range.lines, ranges: [range] };

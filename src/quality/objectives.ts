@@ -88,7 +88,8 @@ export interface Objective extends Omit<TrueObjective, 'measure'> {
 
 interface Sampling {
   scorers: readonly Scorer[];
-  sampleRate: number;
+  /** Absent: a number of captures a day is judged. */
+  sampleRate?: number | undefined;
 }
 
 /**
@@ -175,12 +176,11 @@ function measureOf(entry: ScorerEntry, { scorers, sampleRate }: Sampling): Measu
 }
 
 /** @throws PermanentError if the scorer's values or the sample make the objective impossible to meet or to miss */
-function checkJudged({ name, values, sampleRate = 1 }: JudgeScorer, entry: ScorerEntry, rateOfRuns: number): void {
+function checkJudged({ name, values, sampleRate = 1 }: JudgeScorer, entry: ScorerEntry, rateOfRuns?: number): void {
   const { is, valueOver, valueUnder } = entry;
   if (rateOfRuns === 0 || sampleRate === 0) {
-    throw invalid(
-      `${name} can never be missed: no capture is judged by chance (EVALUATION_SAMPLE_RATE is ${rateOfRuns})`,
-    );
+    const why = rateOfRuns === 0 ? 'EVALUATION_SAMPLE_RATE is 0' : 'its sampleRate is 0';
+    throw invalid(`${name} can never be missed: no capture is judged by chance (${why})`);
   }
   const hasBounds = valueOver !== undefined || valueUnder !== undefined;
   if (values.kind !== 'number') {

@@ -3,15 +3,15 @@
  * observations that count, because only runs of new files are fed (`watch.ts`), and only their last day.
  */
 
-import { inSample } from '../captures/trace/ids.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { badnessOf } from '../judge/scorers/badness.ts';
+import { type Chances, isDrawn } from '../judge/scorers/chances.ts';
 import { isJudgeScorer } from '../judge/scorers/scorer-set.ts';
 import { isFailure } from '../judge/scorers/values.ts';
 import type { JudgeScorer, Scorer } from '../judge/types.ts';
 import { SAMPLE_METADATA } from '../mlflow/types.ts';
 import { isAboutErrors, type Measure, measuresOf, readObjectives } from './objectives.ts';
-import { ALWAYS } from './sample.ts';
+import { isAlways } from './sample.ts';
 import type { CountedCapture, CountedVerdict, Observe } from './tally.ts';
 
 /** Older captures are history. A clock may be some minutes fast. */
@@ -28,22 +28,21 @@ type Settings = Pick<LambdaEnvironment, 'QUALITY_OBJECTIVES' | 'EVALUATION_SAMPL
  * objectives.
  *
  * @param scorers absent if no capture is judged: then only error replies are observed
- * @param sampleRate of the run
  */
-export function observerOf(settings: Settings, sampleRate: number, scorers?: readonly Scorer[]): Observe | undefined {
+export function observerOf(settings: Settings, scorers?: readonly Scorer[]): Observe | undefined {
   const { QUALITY_OBJECTIVES: raw, EVALUATION_SAMPLE_RATE, ALARM_QUOTES: withQuotes } = settings;
   const own = scorers === undefined ? raw.filter(isAboutErrors) : raw;
   const objectives = readObjectives(own, { scorers: scorers ?? [], sampleRate: EVALUATION_SAMPLE_RATE });
   if (objectives.length === 0) return undefined;
   const measures = measuresOf(objectives);
-  const sampling = { scorers: (scorers ?? []).filter(isJudgeScorer), sampleRate };
+  const asked = (scorers ?? []).filter(isJudgeScorer);
   const nowS = Date.now() / 1000;
   const observe = (capture: CountedCapture) => {
     const { traceId, facts, exchange } = capture;
     const second = secondOf(facts.inferenceMs, nowS);
     if (second === undefined) return undefined;
     const seen = measures.flatMap((measure) => {
-      const verdict = seenBy(measure, capture, sampling);
+      const verdict = seenBy(measure, capture, asked);
       return verdict === undefined ? [] : [{ measure: measure.name, ...verdict }];
     });
     const failed = seen.filter(({ passed }) => !passed);
@@ -81,26 +80,23 @@ function secondOf(inferenceMs: number, nowS: number): number | undefined {
   return age > PRECISE_S ? exact - (exact % MINUTE_S) : exact;
 }
 
-/** How a run samples the captures for its judge. */
-interface Sampling {
-  scorers: readonly Pick<JudgeScorer, 'name' | 'sampleRate'>[];
-  sampleRate: number;
-}
-
 /** @returns whether the capture passes, `undefined` if this run did not judge it, or not by chance */
-function seenBy(measure: Measure, capture: CountedCapture, sampling: Sampling): Seen | undefined {
+function seenBy(measure: Measure, capture: CountedCapture, asked: readonly JudgeScorer[]): Seen | undefined {
   const { facts, isWritten, verdicts, replaced } = capture;
   if (measure.scorer === undefined) return isWritten ? { passed: !facts.isError } : undefined;
   const verdict = verdicts.find(({ name }) => name === measure.scorer);
   if (verdict?.value === undefined || replaced.includes(measure.scorer)) return undefined;
-  if (!isByChance(capture.traceId, verdict, sampling)) return undefined;
+  if (!isByChance(capture.traceId, verdict, asked, capture.chances)) return undefined;
   return { passed: measure.passes(verdict.value), rationale: verdict.rationale };
 }
 
 /** A capture that a rule has judged counts only if it would have been drawn: rules pick captures that are not like others. */
-function isByChance(traceId: string, verdict: CountedVerdict, { scorers, sampleRate }: Sampling): boolean {
-  const { name, metadata, sourceType } = verdict;
-  if (sourceType === 'CODE' || metadata[SAMPLE_METADATA] !== ALWAYS) return true;
-  const { sampleRate: own = 1 } = scorers.find((scorer) => scorer.name === name) ?? {};
-  return inSample(traceId, sampleRate) && inSample(traceId, own, name);
+function isByChance(
+  traceId: string,
+  { name, metadata, sourceType }: CountedVerdict,
+  asked: readonly JudgeScorer[],
+  chances: Chances,
+): boolean {
+  if (sourceType === 'CODE' || !isAlways(metadata[SAMPLE_METADATA] ?? '')) return true;
+  return isDrawn(traceId, asked.find((scorer) => scorer.name === name) ?? { name }, chances, () => false);
 }

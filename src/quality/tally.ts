@@ -8,6 +8,7 @@ import { HOUR_MS } from '../captures/files/capture-path.ts';
 import type { TraceRecord } from '../captures/trace/types.ts';
 import type { Capture } from '../captures/types.ts';
 import type { QualityObservations } from '../core/contract/quality.ts';
+import type { Chances } from '../judge/scorers/chances.ts';
 import type { Row } from '../ledger/tables.ts';
 import { type NewAssessment, RUN_METADATA, type StoredAssessment } from '../mlflow/types.ts';
 import { nameOf } from './cell.ts';
@@ -26,6 +27,8 @@ export interface CountedCapture {
   facts: { inferenceMs: number; variant: string; isError: boolean };
   /** Digest of request and reply, if the run has built the trace; see `exchangeDigest`. */
   exchange?: string | undefined;
+  /** Its chances to be judged in this run. */
+  chances: Chances;
   /** This run wrote its trace. */
   isWritten: boolean;
   /** Verdicts of this run that are in MLflow. */

@@ -108,11 +108,11 @@ export class ChunkRig {
 
   /** Returns the counts of a receipt, which those of the rows of its chunk equal. */
   async #counted(
-    { run, options, chunk }: ChunkRequest,
+    { run, chunk }: ChunkRequest,
     { environment, scorers }: EvaluateDependencies,
     { quality = {} }: { quality?: QualityCounts } = {},
   ): Promise<QualityCell> {
-    const measures = observerOf(environment, options.sampleRate, scorers)?.measures ?? [];
+    const measures = observerOf(environment, scorers)?.measures ?? [];
     const rows = await ledgerRows(this.storage.storage, 'work');
     const isOwn = (row: { run?: string; chunk?: number }) => row.run === run && row.chunk === chunk.chunk;
     const own = { ...rows, captures: rows.captures.filter(isOwn), verdicts: rows.verdicts.filter(isOwn) };

@@ -30,6 +30,7 @@ import { isRepeated } from '../../src/monitoring/chunk/attempt.ts';
 import { withRanges } from '../../src/monitoring/chunk/ranges.ts';
 import { evaluateChunk, logChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../src/monitoring/evaluate/types.ts';
+import { DrawChances } from '../../src/monitoring/plan/draw-chances.ts';
 import { planCaptures } from '../../src/monitoring/plan/planner.ts';
 import { readManifest } from '../../src/monitoring/receipts.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
@@ -464,6 +465,7 @@ export class FaultCase {
       isRunning: async (arn: string) => this.#pipeline.running.has(arn),
       scorers: askedOf(this.scorers).length,
       checkJudgeModel: async () => undefined,
+      chances: new DrawChances(this.#dependencies().environment, this.#pipeline.table),
       remainingMs: () => LAMBDA_MS,
     };
   }

@@ -14,6 +14,7 @@ import { LimitsTable } from '../../src/limits/table.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
 import { evaluateChunk, logChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { pairReader } from '../../src/monitoring/evaluate/reply-pair.ts';
+import { DrawChances } from '../../src/monitoring/plan/draw-chances.ts';
 import { runOptions } from '../../src/monitoring/plan/input.ts';
 import { planCaptures } from '../../src/monitoring/plan/planner.ts';
 import { readManifest } from '../../src/monitoring/receipts.ts';
@@ -155,6 +156,7 @@ export class EvaluatedReplays extends MlflowApi {
       await planCaptures(request, {
         ...{ storage, environment, remainingMs, store: this.client, scorers: 9 },
         isRunning: async () => false,
+        chances: new DrawChances(environment, this.#table),
         checkJudgeModel: async () => undefined,
       });
     }

@@ -11,6 +11,7 @@ export const TEST_VARIABLES = {
   // A port on which nothing listens.
   MLFLOW_TRACKING_URI: 'http://127.0.0.1:1',
   MLFLOW_EXPERIMENT_NAME: 'e',
+  EVALUATION_SAMPLE_RATE: '1',
   BEDROCK_MODEL_ID: 'anthropic.claude-sonnet-4-6',
 };
 

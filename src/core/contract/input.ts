@@ -7,8 +7,6 @@ const switches = z.object({
   evaluate: z.boolean(),
   /** `true`: judge again traces that already have a verdict, and override the older verdict. Default `false`. */
   reevaluate: z.boolean(),
-  /** Share of the traces that is judged, 0 to 1. Default: the stack's `EVALUATION_SAMPLE_RATE`. */
-  sampleRate: z.number().min(0).max(1),
   /** `true`: plan, count and estimate the cost; write no trace and call no judge. Default `false`. */
   dryRun: z.boolean(),
   /** `batch`: judge by Bedrock batch inference at half the price (for backfills). Default `converse`. */
@@ -19,7 +17,13 @@ const switches = z.object({
 const budgetUsd = z.number().positive().optional();
 
 /** Options that every kind of execution input accepts. */
-const inputOptionFields = { ...switches.partial().shape, budgetUsd };
+/** The chance of every capture to be judged, 0 to 1. Default: the stack's `EVALUATION_SAMPLE_RATE`. */
+const sampleRate = z.number().min(0).max(1).optional();
+
+/** Captures that this run judges, spread evenly over all that it finds. Default: as many as its budget pays for. */
+const verdicts = z.number().int().positive().optional();
+
+const inputOptionFields = { ...switches.partial().shape, budgetUsd, sampleRate, verdicts };
 
 /** The EventBridge event "Object Created", or the same written manually. The key is raw, not URL-encoded. */
 export const objectInputSchema = z.looseObject({
@@ -66,10 +70,12 @@ export const RETRY_WHAT = ['failed', 'quarantined', 'held'] as const;
 export type RetryWhat = (typeof RETRY_WHAT)[number];
 
 /** The unfinished work of an earlier run. */
-export const retryInputSchema = z.strictObject({
-  retry: z.strictObject({ run: z.string().min(1), what: z.enum(RETRY_WHAT) }),
-  ...inputOptionFields,
-});
+export const retryInputSchema = z
+  .strictObject({
+    retry: z.strictObject({ run: z.string().min(1), what: z.enum(RETRY_WHAT) }),
+    ...inputOptionFields,
+  })
+  .omit({ verdicts: true });
 
 /** The replay whose exchanges a run traces and judges, and the experiment of their traces. */
 const replayOfRun = z.strictObject({ run: z.string().min(1), experimentId: z.string().min(1) });
@@ -77,7 +83,7 @@ const replayOfRun = z.strictObject({ run: z.string().min(1), experimentId: z.str
 /** The exchanges of a cloud replay, which starts this run itself. Every pair of replies that differ is judged. */
 export const exchangesInputSchema = z
   .strictObject({ replay: replayOfRun, ...inputOptionFields })
-  .omit({ judge: true, dryRun: true });
+  .omit({ judge: true, dryRun: true, verdicts: true });
 
 export type ObjectInput = z.infer<typeof objectInputSchema>;
 export type FilesInput = z.infer<typeof filesInputSchema>;
@@ -89,6 +95,11 @@ export type ExecutionInput = ObjectInput | FilesInput | BackfillInput | RetryInp
 /** The options of a run with every default filled in. They travel to every chunk. */
 export const runOptionsSchema = switches.extend({
   budgetUsd,
+  /** Absent: each range has its chance, or the run has `chance`. */
+  sampleRate,
+  verdicts,
+  /** The chance that the run's own number of verdicts gives every capture, unless its file was given a larger one. */
+  chance: z.number().min(0).max(1).optional(),
   /** Backfill window as epoch milliseconds, `fromMs` inclusive, `toMs` exclusive. */
   window: z.object({ fromMs: z.number().optional(), toMs: z.number().optional() }).optional(),
   /** The version of the key of the run's pseudonyms, which its retries keep. */

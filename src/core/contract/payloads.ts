@@ -19,6 +19,10 @@ const captureRangeSchema = z.object({
   lines: z.number().int().min(0),
   /** S3's LastModified of the object, epoch milliseconds: the fallback for a record without a time. */
   objectTimeMs: z.number(),
+  /** The chance of each capture to be judged, decided once for the file. Absent if the run has another one. */
+  chance: z.number().min(0).max(1).optional(),
+  /** The chance of those that a rule of `EVALUATION_ALWAYS` chooses. Absent: 1. */
+  ruleChance: z.number().min(0).max(1).optional(),
   /** Quarantine object with the lines' bytes. It is read if the capture file no longer exists. */
   keptIn: z.string().optional(),
 });

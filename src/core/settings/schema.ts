@@ -132,7 +132,10 @@ export const functionSettings = described({
   MLFLOW_EXPERIMENT_NAME: z.string().max(500).optional(),
   /** Whether another stack may write the same endpoint's traces to the experiment. */
   MLFLOW_EXPERIMENT_SHARED: flag(false),
-  EVALUATION_SAMPLE_RATE: numberIn(0, 1).default(1),
+  /** The chance of every capture to be judged. Absent: `JUDGED_CAPTURES_PER_DAY` decides. */
+  EVALUATION_SAMPLE_RATE: numberIn(0, 1).optional(),
+  /** Captures that are judged by chance on a day (UTC), spread over its hours. */
+  JUDGED_CAPTURES_PER_DAY: wholeNumber(1, 1_000_000_000, 1000),
   /** US dollars per day (UTC). */
   EVALUATION_BUDGET_USD: numberIn(0, Number.MAX_VALUE).default(20),
   /** Rules that `createAlwaysRule` checks. */

@@ -1,6 +1,5 @@
 /** Estimates the judge's cost for a run before the run starts. */
 
-import { inSample } from '../../captures/trace/ids.ts';
 import type { Capture } from '../../captures/types.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
 import type { CostEstimate, JudgeSpend } from '../../core/contract/receipts.ts';
@@ -14,6 +13,7 @@ import { answerBounds, readParameters } from '../parameters.ts';
 import { MAX_RECORD_TOKENS } from '../prompt/build-prompt.ts';
 import type { AlwaysRule, CaptureContext } from '../scorers/always-rules.ts';
 import { applicability } from '../scorers/applicability.ts';
+import { chancesOf, isDrawn } from '../scorers/chances.ts';
 import { isJudgeScorer } from '../scorers/scorer-set.ts';
 import { addSpend, emptySpend } from '../spend.ts';
 import type { JudgeScorer, Scorer } from '../types.ts';
@@ -31,7 +31,10 @@ import { askSize, cacheMinimum, FAILING_SHARE } from './request-tokens.ts';
 type JudgeSettings = PricedSettings &
   Pick<LambdaEnvironment, 'EVALUATION_BUDGET_USD'> &
   Partial<Pick<LambdaEnvironment, 'JUDGE_RATIONALES'>>;
-/** @property asListed uses the model's list price, even if a free stand-in answers */
+/**
+ * @property sampleRate absent: every capture is judged
+ * @property asListed uses the model's list price, even if a free stand-in answers
+ */
 type EstimateOptions = Pick<RunOptions, 'judge' | 'sampleRate'> & { asListed?: true };
 
 /**
@@ -54,21 +57,25 @@ export function createCostEstimator(
   const total = totalOf(settings, options);
   return {
     /** Adds one capture that the run would trace. */
-    add(capture: Capture, traceId: string, context?: CaptureContext): void {
+    add(
+      capture: Capture,
+      traceId: string,
+      context?: CaptureContext,
+      chances = chancesOf({ sampleRate: options.sampleRate ?? 1 }),
+    ): void {
       total.counts.captures += 1;
-      const isAlways = always(capture, context) !== undefined;
-      if (!isAlways && !inSample(traceId, options.sampleRate)) return;
+      const isRuled = () => always(capture, context) !== undefined;
       const due = asked.filter(
-        (scorer) =>
-          (isAlways || inSample(traceId, scorer.sampleRate ?? 1, scorer.name)) &&
-          'judge' in applicability(capture, scorer),
+        (scorer) => isDrawn(traceId, scorer, chances, isRuled) && 'judge' in applicability(capture, scorer),
       );
       if (due.length > 0) total.add(expectedCalls(settings, capture, due, options), 1);
     },
-    result: () =>
+    /** @param share of the captures that are judged, of those that were added */
+    result: (share = 1) =>
       total.result(
         'Every capture was decoded and its requests to the judge were sized as they would be sent, at about 4 characters ' +
           'a token (fewer for other alphabets); answers are assumed to take 60% of their bound',
+        share,
       ),
   };
 }
@@ -95,7 +102,7 @@ export function estimateFromSizes(
   const total = totalOf(settings, options);
   const asked = scorers.filter(isJudgeScorer);
   total.counts.captures = sizes.captures;
-  const judged = Math.round(sizes.captures * options.sampleRate);
+  const judged = Math.round(sizes.captures * (options.sampleRate ?? 1));
   if (judged > 0 && asked.length > 0) {
     const textBytes = Math.max(0, sizes.bytes / sizes.captures - ENVELOPE_BYTES);
     // Longer texts are cut to this bound.
@@ -150,18 +157,23 @@ function totalOf(settings: JudgeSettings, options: EstimateOptions) {
       counts.judgedCaptures += captures;
       addSpend(expected, calls, captures);
     },
-    result: (how: string, range = isFree(model) ? undefined : usdRange(settings, expected.usd)): CostEstimate => ({
-      ...counts,
-      judgeCalls: Math.round(expected.calls),
-      inputTokens: Math.round(expected.inputTokens),
-      outputTokens: Math.round(expected.outputTokens),
-      usd: isFree(model) ? 0 : expected.usd,
-      ...(range && { usdRange: range }),
-      model: isFree(model) ? judgeName(model) : model,
-      basis: [how, ...assumptions(), ...[model, ...(first === undefined ? [] : [first])].map(priceOf)]
-        .join('; ')
-        .concat('.'),
-    }),
+    result(how: string, share = 1): CostEstimate {
+      const made = addSpend(emptySpend(), expected, share);
+      const range = isFree(model) ? undefined : usdRange(settings, made.usd);
+      return {
+        captures: counts.captures,
+        judgedCaptures: Math.round(counts.judgedCaptures * share),
+        judgeCalls: Math.round(made.calls),
+        inputTokens: Math.round(made.inputTokens),
+        outputTokens: Math.round(made.outputTokens),
+        usd: isFree(model) ? 0 : made.usd,
+        ...(range && { usdRange: range }),
+        model: isFree(model) ? judgeName(model) : model,
+        basis: [how, ...assumptions(), ...[model, ...(first === undefined ? [] : [first])].map(priceOf)]
+          .join('; ')
+          .concat('.'),
+      };
+    },
   };
 }
 

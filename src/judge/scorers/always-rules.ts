@@ -52,7 +52,8 @@ export interface CaptureContext {
 export type AlwaysRule = (capture: Capture, context?: CaptureContext) => string | undefined;
 
 /** Whether any capture may be sent to the judge with this sample rate and these rules. */
-export const mayJudge = (sampleRate: number, rules: readonly unknown[]): boolean => sampleRate > 0 || rules.length > 0;
+export const mayJudge = (sampleRate: number | undefined, rules: readonly unknown[]): boolean =>
+  sampleRate !== 0 || rules.length > 0;
 
 /** Returns the tokens of the reply, as counted by the endpoint or else estimated. */
 export const replyTokens = (capture: Capture): number =>

@@ -11,6 +11,7 @@ import { timeOf } from '../../core/process/within-time.ts';
 import type { BatchJudging } from '../../judge/connect.ts';
 import { answeredBefore, JudgeHeld } from '../../judge/errors.ts';
 import { questionOf } from '../../judge/question.ts';
+import { chancesOf } from '../../judge/scorers/chances.ts';
 import { addSpend, emptySpend } from '../../judge/spend.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import type { Budget } from '../../limits/budget.ts';
@@ -108,7 +109,11 @@ async function findRequests(
   { atWork, heavy }: { atWork: LineAtWork; heavy: HeavyCaptures },
 ): Promise<JobRequest[]> {
   const { store, scorers, always, answers = new Answers() } = deps;
-  const { run, options } = request;
+  const {
+    run,
+    options,
+    chunk: { ranges },
+  } = request;
   const all = await readCaptures(request, deps, { heavy, atWork });
   await atWork.traced();
   const traceIds = [...all.captures, ...all.heavy].map(({ traceId }) => traceId);
@@ -121,7 +126,7 @@ async function findRequests(
   const beforeHeavy = async ({ raw }: HeavyLine): Promise<void> => {
     if (atWork.isEach) await atWork.begin(raw.place);
   };
-  for await (const { traceId, raw, read, replay } of eachOf(all.portions(beforeHeavy))) {
+  for await (const { traceId, raw, read, replay, range } of eachOf(all.portions(beforeHeavy))) {
     if (atWork.isEach) await atWork.begin(raw.place);
     const capture = read();
     const { variant } = capturePathOf(raw.place.key);
@@ -129,7 +134,14 @@ async function findRequests(
     const view = { capture, timeMs: timeOf(capture), rule, replay };
     // An absent trace is written with the answers of the job.
     const trace = stored.get(traceId) ?? (createsTraces(request) ? NO_TRACE_YET : undefined);
-    const { judge } = pendingVerdicts(traceId, view, trace, scorers, options, run);
+    const { judge } = pendingVerdicts(
+      traceId,
+      view,
+      trace,
+      scorers,
+      { ...options, chances: chancesOf(options, ranges[range]) },
+      run,
+    );
     const question = judge.length === 0 ? undefined : digestOf(capture, deps);
     if (question === undefined || requests.has(question)) continue;
     const kept = await answers.acquireForJob(question, traceId, (job) => isAnswered(question, job));

@@ -83,8 +83,8 @@ export class CaptureAssessor {
   }
 
   contextOf({ traceId, pending }: Pick<Work, 'traceId' | 'pending'>): VerdictContext {
-    const { stratum, sample, replaces } = pending;
-    return { traceId, run: this.#run, stratum, sample, replaces };
+    const { stratum, sample, chances, replaces } = pending;
+    return { traceId, run: this.#run, stratum, sample, isByNumber: chances.isByNumber, replaces };
   }
 
   /**

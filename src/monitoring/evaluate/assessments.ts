@@ -27,6 +27,8 @@ export interface VerdictContext {
   /** The stratum that the capture is counted in, and the sample that it is judged with. */
   stratum: string;
   sample: string;
+  /** The chances are those of a number of captures; see `Chances`. */
+  isByNumber?: boolean | undefined;
   /** The scorers whose valid verdict is overridden by new verdicts, by name. */
   replaces: ReadonlySet<string>;
 }
@@ -56,10 +58,13 @@ function common(scorer: Scorer, judge: string, context: VerdictContext) {
   };
 }
 
-function sampleMetadata(scorer: Scorer, { stratum, sample }: VerdictContext): Record<string, string> {
+function sampleMetadata(
+  scorer: Scorer,
+  { stratum, sample, isByNumber = false }: VerdictContext,
+): Record<string, string> {
   if (scorer.kind === 'code') return { [SAMPLE_METADATA]: stratum };
-  const own = { [SAMPLE_METADATA]: scorerSample(sample, scorer) };
-  return stratum === sample ? own : { ...own, [STRATUM_METADATA]: scorerSample(stratum, scorer) };
+  const own = { [SAMPLE_METADATA]: scorerSample(sample, scorer, isByNumber) };
+  return stratum === sample ? own : { ...own, [STRATUM_METADATA]: scorerSample(stratum, scorer, isByNumber) };
 }
 
 /** The error code of a code scorer, in addition to the judge's codes. */

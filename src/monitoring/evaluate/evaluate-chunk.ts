@@ -9,16 +9,18 @@ import type { EvaluateReceipt, JudgeSpend, LogReceipt } from '../../core/contrac
 import { PermanentError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { ChunkPredictions } from '../../ground-truth/predictions/chunk-predictions.ts';
+import { chancesOf } from '../../judge/scorers/chances.ts';
 import { askedOf } from '../../judge/scorers/scorer-set.ts';
 import { appendRows } from '../../ledger/files.ts';
 import { type LedgerRows, noRows } from '../../ledger/tables.ts';
+import { DrawnDays } from '../../limits/drawn-days.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
 import { observerOf } from '../../quality/observations.ts';
 import { captureFacts, type Observe } from '../../quality/tally.ts';
 import { type ChunkDependencies, isRepeated } from '../chunk/attempt.ts';
 import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts';
 import { chunkOutOfTime, KILLED, LineAtWork } from '../chunk/line-at-work.ts';
-import { closeLines, linesOf, qualityOf, verdictsOf } from '../outcomes/folds.ts';
+import { closeLines, drawsOf, linesOf, qualityOf, verdictsOf } from '../outcomes/folds.ts';
 import { LineOutcomes } from '../outcomes/line-outcome.ts';
 import { rowsOf } from '../outcomes/rows.ts';
 import { attemptFacts, withReceipt } from '../receipts.ts';
@@ -88,8 +90,7 @@ class EvaluateChunk {
     this.#outcomes = new LineOutcomes(request, deps.environment);
     this.#writer = new VerdictWriter(request, deps, this.#outcomes);
     const scorers = this.#judges ? deps.scorers : undefined;
-    const { sampleRate, replay } = request.options;
-    this.#observe = replay ? undefined : observerOf(deps.environment, sampleRate, scorers);
+    this.#observe = request.options.replay ? undefined : observerOf(deps.environment, scorers);
   }
 
   async run(): Promise<void> {
@@ -100,6 +101,7 @@ class EvaluateChunk {
     };
     await this.#evaluate().catch(note);
     await this.#writeRows().catch(note);
+    await this.#report().catch(note);
     await this.#deps.limit?.close().catch(note);
     if (failure !== undefined) throw failure;
   }
@@ -111,6 +113,15 @@ class EvaluateChunk {
     this.#rows = rowsOf(this.#request, environment, this.#outcomes.lines);
     await this.#predictions.write(work, this.#rows.captures);
     await appendRows(work, this.#rows);
+  }
+
+  /** Reports to the day what was judged. A run with a rate, or a number of its own, does not share the day's number. */
+  async #report(): Promise<void> {
+    const { sampleRate, chance } = this.#request.options;
+    if (!this.#judges || sampleRate !== undefined || chance !== undefined) return;
+    const terms = drawsOf(this.#request, this.#outcomes.lines);
+    const isToTell = terms.judged > 0 || this.#deps.environment.EVALUATION_ALWAYS.length > 0;
+    if (isToTell) await new DrawnDays(this.#deps.table).add(new Date().toISOString().slice(0, 10), terms);
   }
 
   async #evaluate(): Promise<void> {
@@ -143,7 +154,7 @@ class EvaluateChunk {
         await this.#assessAll(this.#planned(captures, stored, atWork), signal, atWork);
       }
     } finally {
-      await this.#writer.flush().finally(() => this.#settleDuplicates(duplicates));
+      await this.#writer.flush().finally(() => this.#outcomes.duplicates(duplicates, askedOf(this.#deps.scorers)));
     }
     this.#paidByOthers = (await this.#deps.answers?.paidByOthers(this.#repeated)) ?? {};
     await closeLines(this.#request, this.#deps, this.#outcomes);
@@ -216,7 +227,7 @@ class EvaluateChunk {
     const { variant } = capturePathOf(line.raw.place.key);
     const rule = () => always(capture, { variant });
     const view = { capture, timeMs: this.#assessor.timeMsOf(capture), rule, replay };
-    const pending = pendingVerdicts(traceId, view, isAbsent ? NO_TRACE_YET : stored, scorers, options, run);
+    const pending = pendingVerdicts(traceId, view, isAbsent ? NO_TRACE_YET : stored, scorers, this.#howOf(line), run);
     const isKept = replay === undefined && !options.replay && (stored !== undefined || !this.#request.chunk.traced);
     const rows = isKept ? this.#predictions.add(capture, traceId, line.raw.place) : undefined;
     const facts = captureFacts(capture, { replay, rows });
@@ -226,6 +237,12 @@ class EvaluateChunk {
     return [];
   }
 
+  /** Returns the options of a line: its chances are those of its file. */
+  #howOf({ range }: Pick<Line, 'range'>) {
+    const { options, chunk } = this.#request;
+    return { ...options, chances: chancesOf(options, chunk.ranges[range]) };
+  }
+
   /** Settles a line whose trace a person has deleted. */
   #settleMissing({ range, raw, traceId, facts, pending }: Line & Pick<PlannedWork, 'facts' | 'pending'>): void {
     const { settled: scorers, beyond } = pending;
@@ -233,31 +250,13 @@ class EvaluateChunk {
   }
 
   /**
-   * Settles lines that are identical to lines with a known outcome. A reason for not tracing one of them applies to
-   * all.
-   */
-  #settleDuplicates(duplicates: ChunkCaptures['duplicates']): void {
-    const { lines } = this.#outcomes;
-    const known = new Map(lines.map(({ traceId, outcome, entry }) => [traceId, { outcome, entry }]));
-    const asked = askedOf(this.#deps.scorers);
-    const scorers = asked.map(({ name: scorer }) => ({ scorer, term: 'duplicateLine' as const }));
-    for (const line of duplicates) {
-      const { traceId, range, raw, facts } = line;
-      const { outcome, entry } = known.get(traceId) ?? {};
-      const { place } = raw;
-      if (outcome === 'refused' && entry) this.#outcomes.quarantine(line, entry.reason, line);
-      else if (outcome !== undefined) lines.push({ range, place, traceId, facts, outcome: 'duplicate', scorers });
-    }
-  }
-
-  /**
    * Settles a line that must not be decoded because it kills the function: if it has a trace, each scorer without a verdict
    * gets an error, else it is quarantined.
    */
   async #settleFaulty(line: Line, stored: StoredTrace | undefined): Promise<void> {
-    const { run, options } = this.#request;
+    const { run } = this.#request;
     if (stored === undefined && this.#mayCreate) return this.#outcomes.quarantine(line, KILLED);
-    const keepVerdicts = { ...options, reevaluate: false };
+    const keepVerdicts = { ...this.#howOf(line), reevaluate: false };
     const pending = pendingVerdicts(line.traceId, undefined, stored, this.#deps.scorers, keepVerdicts, run);
     if (stored === undefined) return this.#settleMissing({ ...line, pending });
     const read = (): never => {

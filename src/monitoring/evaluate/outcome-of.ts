@@ -100,7 +100,7 @@ function evaluationOf(
   { work: { pending }, outcome, assessments }: FinishedItem,
   verdicts: readonly LineVerdict[],
 ): Evaluation {
-  const { judgeable, stratum, sample, rule, settled } = pending;
+  const { judgeable, stratum, sample, rule, settled, chances } = pending;
   const known = new Set(verdicts.map(({ scorer }) => scorer));
   const without = [...settled, ...outcome.without].flatMap(({ scorer, reason }) =>
     reason === undefined || known.has(scorer) ? [] : [{ scorer, reason }],
@@ -110,7 +110,7 @@ function evaluationOf(
     sample,
     rule,
     judgeable: judgeable.map(({ name }) => name),
-    strata: judgeable.map((scorer) => scorerSample(stratum, scorer)),
+    strata: judgeable.map((scorer) => scorerSample(stratum, scorer, chances.isByNumber)),
     unmeasured: !isMeasured(pending, assessments),
     notJudged: without.map(({ scorer }) => scorer),
     reasons: without.map(({ reason }) => reason),
@@ -146,6 +146,7 @@ function countedOf(
       isError: facts?.errorKind !== undefined,
     },
     exchange: built && exchangeDigest(built),
+    chances: work.pending.chances,
     isWritten: trace === 'traced',
     verdicts: [...news, ...earlier],
     replaced: [

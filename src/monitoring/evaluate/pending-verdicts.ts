@@ -1,10 +1,10 @@
 /** Decides which scorers a trace still needs, and why it does not need the others: the terms of the second equation. */
 
-import { inSample } from '../../captures/trace/ids.ts';
 import type { Capture } from '../../captures/types.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
 import { unlessFaulty } from '../../core/process/own-fault.ts';
 import { applicability } from '../../judge/scorers/applicability.ts';
+import { type Chances, isDrawn } from '../../judge/scorers/chances.ts';
 import { askedOf } from '../../judge/scorers/scorer-set.ts';
 import type { CodeScorer, JudgeScorer, Scorer } from '../../judge/types.ts';
 import { isByPerson } from '../../mlflow/plan-assessments.ts';
@@ -30,6 +30,7 @@ export interface PendingVerdicts {
   sample: string;
   /** The rule that chose it, regardless of the sample. */
   rule: string | undefined;
+  chances: Chances;
   /** The LLM scorers that it could be judged by. */
   judgeable: JudgeScorer[];
 }
@@ -60,15 +61,16 @@ export function pendingVerdicts(
   view: CaptureView | undefined,
   stored: Pick<StoredTrace, 'assessments'> | undefined,
   scorers: readonly Scorer[],
-  options: Pick<RunOptions, 'reevaluate' | 'sampleRate' | 'continues'>,
+  options: Pick<RunOptions, 'reevaluate' | 'continues'> & { chances: Chances },
   run: string,
 ): PendingVerdicts {
+  const { chances } = options;
   const rule = view && unlessFaulty(view.timeMs, view.rule, () => undefined);
-  const now = captureSample(rule !== undefined, options.sampleRate);
+  const now = captureSample(rule !== undefined, chances);
   const stratum = (stored && stratumOfTrace(stored.assessments)) ?? now;
   const lists = { judge: [], code: [], failed: [], judgeable: [], settled: [] };
   const sample = laterSample(stratum, now);
-  const pending: PendingVerdicts = { ...lists, beyond: 0, replaces: new Set(), stratum, sample, rule };
+  const pending: PendingVerdicts = { ...lists, beyond: 0, replaces: new Set(), stratum, sample, rule, chances };
   const every = askedOf(scorers);
   if (stored === undefined || view?.replay !== undefined) {
     const reason = stored === undefined ? 'traceMissing' : 'sentByReplay';
@@ -78,7 +80,7 @@ export function pendingVerdicts(
   const asked = askedOf(scorers, view?.capture);
   pending.beyond = asked.length - every.length;
   const open = withoutVerdict(stored, asked, options, run, pending);
-  const decide = decider(traceId, view, options);
+  const decide = decider(traceId, view, chances);
   const decisions = view
     ? eachWithin(view.timeMs, open, decide, (_, fault): Decision => ({ fault }))
     : open.map(decide);
@@ -126,17 +128,15 @@ function withoutVerdict(
 }
 
 /** Returns a function that decides whether to ask the judge about a scorer. */
-function decider(traceId: string, view: CaptureView | undefined, options: Pick<RunOptions, 'sampleRate'>) {
-  let isAlways: boolean | undefined;
-  // A rule is for captures that matter: it overrides the sample of the scorer and of the run.
-  const isSampled = ({ name, sampleRate = 1 }: JudgeScorer): boolean => {
-    if (inSample(traceId, options.sampleRate) && inSample(traceId, sampleRate, name)) return true;
-    isAlways ??= view?.rule() !== undefined;
-    return isAlways;
+function decider(traceId: string, view: CaptureView | undefined, chances: Chances) {
+  let known: boolean | undefined;
+  const isRuled = (): boolean => {
+    known ??= view?.rule() !== undefined;
+    return known;
   };
   return (scorer: JudgeScorer): Decision => {
     const applies = view === undefined ? ({ judge: true } as const) : applicability(view.capture, scorer);
     if ('notJudgeable' in applies) return { term: 'notJudgeable', reason: applies.notJudgeable };
-    return isSampled(scorer) ? 'judge' : { term: 'notSampled', reason: 'notSampled' };
+    return isDrawn(traceId, scorer, chances, isRuled) ? 'judge' : { term: 'notSampled', reason: 'notSampled' };
   };
 }

@@ -1,5 +1,6 @@
 /** The counts of a chunk: folds over the outcomes of its lines. */
 
+import { inSample } from '../../captures/trace/ids.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { ObservedSeries, QualityFailures } from '../../core/contract/quality.ts';
 import {
@@ -14,6 +15,7 @@ import { workKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { addCounts, countBy, noCounts } from '../../core/values/counts.ts';
 import { sum } from '../../core/values/sum.ts';
+import { chancesOf } from '../../judge/scorers/chances.ts';
 import { isTraced } from '../../ledger/precedence.ts';
 import { OUTCOMES } from '../../ledger/what-became.ts';
 import { addTree } from '../../quality/count-tree.ts';
@@ -98,6 +100,21 @@ export function qualityOf(
   }
   const found = Object.entries({ quality, series, failures }).filter(([, tree]) => Object.keys(tree).length > 0);
   return Object.fromEntries(found);
+}
+
+/** Returns what the chunk adds to the day: judged captures with their cost, and the captures that rules chose. */
+export function drawsOf({ chunk, options }: ChunkRequest, lines: Lines) {
+  const terms = { judged: 0, usd: 0, ruleLines: 0, ruleMatched: 0, ruleDrawn: 0 };
+  for (const { range, traceId = '', evaluation, verdicts = [] } of lines) {
+    if (evaluation === undefined) continue;
+    const own = verdicts.filter(({ isCode, found }) => !isCode && !found);
+    const judged = own.some(({ state }) => state === 'given') ? 1 : 0;
+    const ruleMatched = evaluation.rule === undefined ? 0 : 1;
+    const isSampled = inSample(traceId, chancesOf(options, chunk.ranges[range]).sample);
+    const usd = sum(own.map((verdict) => verdict.usd ?? 0));
+    addCounts(terms, { judged, usd, ruleLines: 1, ruleMatched, ruleDrawn: isSampled ? 0 : judged * ruleMatched });
+  }
+  return terms;
 }
 
 const isGiven = ({ term }: ScorerOutcome): boolean => term === 'newVerdicts' || term === 'alreadyThere';

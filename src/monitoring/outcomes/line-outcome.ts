@@ -81,6 +81,26 @@ export class LineOutcomes {
     this.#environment = environment;
   }
 
+  /**
+   * Settles lines that are identical to lines with a known outcome. A reason for not tracing one of them applies to all.
+   *
+   * @param asked the scorers of every capture
+   */
+  duplicates(
+    all: readonly (KeptLine & Required<Pick<LineOutcome, 'traceId' | 'facts'>>)[],
+    asked: readonly { name: string }[],
+  ): void {
+    const known = new Map(this.lines.map(({ traceId, outcome, entry }) => [traceId, { outcome, entry }]));
+    const scorers = asked.map(({ name: scorer }) => ({ scorer, term: 'duplicateLine' as const }));
+    for (const line of all) {
+      const { traceId, range, facts, raw } = line;
+      const { outcome, entry } = known.get(traceId) ?? {};
+      const { place } = raw;
+      if (outcome === 'refused' && entry) this.quarantine(line, entry.reason, line);
+      else if (outcome !== undefined) this.lines.push({ range, place, traceId, facts, outcome: 'duplicate', scorers });
+    }
+  }
+
   /** @param refused the trace that could not be built, or that MLflow refused */
   quarantine(
     { range, raw: { place, bytes } }: KeptLine,

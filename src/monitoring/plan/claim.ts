@@ -33,9 +33,11 @@ export async function claimObject(
   options: RunOptions,
   isRunning: IsRunning,
 ): Promise<RunIdentity | undefined> {
-  const { evaluate, reevaluate, sampleRate, budgetUsd, judge } = options;
+  const { evaluate, reevaluate, sampleRate, verdicts, budgetUsd, judge } = options;
   // Without evaluation, options about judging make no difference.
-  const asked = evaluate ? JSON.stringify([reevaluate, sampleRate, budgetUsd ?? null, judge]) : 'traces only';
+  const asked = evaluate
+    ? JSON.stringify([reevaluate, sampleRate ?? null, verdicts ?? null, budgetUsd ?? null, judge])
+    : 'traces only';
   const identity = [object.bucket, object.key, object.versionId ?? '', object.etag, asked].join('\n');
   const key = workKeys.claim(hash('sha256', identity));
   const claim = {

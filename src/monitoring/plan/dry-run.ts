@@ -12,6 +12,7 @@ import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { activeScorers } from '../../judge/active-scorers.ts';
 import { createCostEstimator, estimateFromSizes } from '../../judge/pricing/estimate.ts';
 import { createAlwaysRule } from '../../judge/scorers/always-rules.ts';
+import { chancesOf } from '../../judge/scorers/chances.ts';
 import { isCodeScorer } from '../../judge/scorers/scorer-set.ts';
 import type { Scorer } from '../../judge/types.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
@@ -37,11 +38,18 @@ export function dryRunOf({ storage, environment, remainingMs }: PlannerDependenc
       rest.bytes += bytesOf(chunk);
       return [];
     },
-    result(): CostEstimate {
-      const decoded = estimator.result();
+    /** @param share of the captures that are judged */
+    result(share = 1): CostEstimate {
+      const decoded = estimator.result(share);
       if (rest.captures === 0) return decoded;
       const basis = `${decoded.basis}; for lack of time, ${rest.captures} lines by their size alone`;
-      return { ...addEstimates(estimateFromSizes(environment, scorers, options, rest), decoded), basis };
+      return {
+        ...addEstimates(
+          estimateFromSizes(environment, scorers, { ...options, sampleRate: (options.sampleRate ?? 1) * share }, rest),
+          decoded,
+        ),
+        basis,
+      };
     },
   };
 }
@@ -72,7 +80,8 @@ export async function estimateChunk(
       if (line.kind !== 'capture' || line.duplicate || line.replay !== undefined) continue;
       const { capture, traceId, raw } = line;
       const { variant } = capturePathOf(raw.place.key);
-      const add = () => estimator.add(capture, traceId, { variant });
+      const chances = chancesOf(options, range);
+      const add = () => estimator.add(capture, traceId, { variant }, chances);
       // If a capture provokes a fault, a run records an error and pays nothing.
       unlessFaulty(timeOf(capture), add, () => undefined);
     }

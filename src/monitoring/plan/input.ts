@@ -71,20 +71,30 @@ const msOf = (instant: string | undefined): number | undefined =>
   instant === undefined ? undefined : Date.parse(instant);
 
 /** Returns the options of the run, with the defaults of the stack. */
-export function runOptions(input: ExecutionInput, defaults: { sampleRate: number }): RunOptions {
+export function runOptions(input: ExecutionInput, defaults: Pick<RunOptions, 'sampleRate'>): RunOptions {
   const { from, to } = ('prefix' in input ? input : {}) as Partial<BackfillInput>;
   const { replay } = input as Partial<ExchangesInput>;
-  const { judge = 'converse', dryRun = false } = input as Partial<BackfillInput>;
+  const { judge = 'converse', dryRun = false, verdicts } = input as Partial<BackfillInput>;
+  const rate = verdicts === undefined ? defaults.sampleRate : undefined;
   return {
     evaluate: input.evaluate ?? true,
     reevaluate: input.reevaluate ?? false,
-    sampleRate: input.sampleRate ?? (replay === undefined ? defaults.sampleRate : 1),
+    sampleRate: input.sampleRate ?? (replay === undefined ? rate : 1),
+    verdicts,
     dryRun,
     judge,
     budgetUsd: input.budgetUsd,
     window: from === undefined && to === undefined ? undefined : { fromMs: msOf(from), toMs: msOf(to) },
     ...(replay === undefined ? {} : { replay }),
   };
+}
+
+/** Whether a run judges a number of captures of its own, because older captures must not use up the day's. */
+export function isOwnNumber(kind: ParsedInput['kind'], options: RunOptions): boolean {
+  const { evaluate, sampleRate, chance, verdicts, reevaluate } = options;
+  if (!evaluate || sampleRate !== undefined) return false;
+  if (kind === 'retry') return chance !== undefined;
+  return kind === 'backfill' || reevaluate || verdicts !== undefined;
 }
 
 /** Whether the captures of a run are new: the input selects no time range, no unfinished work and no new verdicts. */

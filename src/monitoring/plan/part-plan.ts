@@ -1,20 +1,20 @@
 /** Plans one part of a run: finds its capture files, cuts them into chunks, and writes the manifest or estimates the cost. */
 import { randomUUID } from 'node:crypto';
-import { backfillObjects, fileOf, isOfOneFile } from '../../captures/files/capture-objects.ts';
+import { isOfOneFile } from '../../captures/files/capture-objects.ts';
 import { CONTRACT } from '../../core/contract/contract.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
 import type { ManifestLine, PlanRequest, PlanResult } from '../../core/contract/payloads.ts';
 import type { FailedFile, PlanReceipt } from '../../core/contract/receipts.ts';
-import { replayKeys, workKeys } from '../../core/contract/work-keys.ts';
+import { workKeys } from '../../core/contract/work-keys.ts';
 import { RetryableError, recordedError } from '../../core/errors/errors.ts';
 import { addCounts } from '../../core/values/counts.ts';
+import { sum } from '../../core/values/sum.ts';
 import { activeScorers } from '../../judge/active-scorers.ts';
-import { captureScope } from '../../judge/capture-scope.ts';
 import { estimateFromSizes } from '../../judge/pricing/estimate.ts';
+import { chancesOf } from '../../judge/scorers/chances.ts';
 import type { UnnumberedChunk } from '../chunk/ranges.ts';
 import { stackExperiment } from '../stack-experiment.ts';
 import { bytesOf, dryRunOf } from './dry-run.ts';
-import { fileFinder, listedFiles } from './find-files.ts';
 import type { ParsedInput } from './input.ts';
 import { ChunkPacker } from './pack-chunks.ts';
 import {
@@ -27,20 +27,23 @@ import {
   MAX_PART_CHUNKS,
   MAX_UNAVAILABLE_FILES,
 } from './part-bounds.ts';
-import { unitsOfRetry } from './retry-source.ts';
+import { PartUnits } from './part-units.ts';
 import type { PlannerDependencies } from './types.ts';
-import { type PlannedUnit, unitsOfFiles, unitsOfObjects } from './units.ts';
+import type { PlannedUnit } from './units.ts';
 
 /** Notices about the run. */
 type Notices = Pick<PlanReceipt, 'judgeModelEnding' | 'judgeError'> & { warnings: string[] };
 
 export class PartPlan {
+  readonly #units: PartUnits;
   readonly #request: PlanRequest;
   readonly #deps: PlannerDependencies;
-  readonly #options: RunOptions;
+  #options: RunOptions;
   readonly #notices: Notices;
   readonly #failed: FailedFile[] = [];
   readonly #totals = { objects: 0, chunks: 0, lines: 0, bytes: 0 };
+  /** Lines × their chance to be judged. */
+  #draws = 0;
   readonly #startedAtMs: number;
   /** Separates the objects of this attempt from those of other attempts at the same part. */
   readonly #attempt = randomUUID();
@@ -49,7 +52,14 @@ export class PartPlan {
   /** Files that are left out, and a run that processes them. */
   readonly #duplicates: Pick<PlanReceipt, 'duplicates' | 'duplicateOf'> = {};
 
-  constructor(request: PlanRequest, deps: PlannerDependencies, options: RunOptions, notices: Notices) {
+  constructor(
+    parsed: ParsedInput,
+    request: PlanRequest,
+    deps: PlannerDependencies,
+    options: RunOptions,
+    notices: Notices,
+  ) {
+    this.#units = new PartUnits(parsed, request, deps, options);
     this.#request = request;
     this.#deps = deps;
     this.#options = options;
@@ -58,12 +68,12 @@ export class PartPlan {
   }
 
   /** Writes the manifest of this part. The only chunk of a run is in the receipt alone, since it needs no Map. */
-  async write(parsed: ParsedInput): Promise<PlanResult> {
+  async write(): Promise<PlanResult> {
     const { storage, environment } = this.#deps;
     const { run, part, nextChunk } = this.#request;
     const id = this.#options.replay?.experimentId ?? (await this.#experimentId());
     const manifest: ManifestLine[] = [];
-    const cursor = await this.#packed(await this.#units(parsed, true), id, async (chunk) => {
+    const cursor = await this.#packed(id, async (chunk) => {
       manifest.push(await this.#lineOf(chunk));
     });
     const { lines, bytes } = this.#totals;
@@ -74,9 +84,12 @@ export class PartPlan {
       return this.#finish(isDuplicate ? 'duplicate' : 'empty', cursor);
     }
     const more: Partial<PlanReceipt> = { experimentId: first.experimentId };
-    if (this.#options.evaluate && !this.#options.replay) {
-      const scorers = activeScorers(environment, this.#options.judge);
-      more.estimate = estimateFromSizes(environment, scorers, this.#options, { captures: lines, bytes });
+    this.#options = await this.#units.withChance(this.#totals, cursor);
+    const { evaluate, replay, judge, chance } = this.#options;
+    if (evaluate && !replay) {
+      const sampleRate = chance ?? this.#draws / Math.max(1, lines);
+      const scorers = activeScorers(environment, judge);
+      more.estimate = estimateFromSizes(environment, scorers, { judge, sampleRate }, { captures: lines, bytes });
     }
     if (nextChunk === 0 && manifest.length === 1 && cursor === null) {
       return this.#finish('planned', cursor, { ...more, chunk: first });
@@ -94,17 +107,15 @@ export class PartPlan {
   }
 
   /** Packs the units into chunks. @returns the cursor of the next part; `null` when the input is exhausted */
-  async #packed(
-    units: AsyncIterable<PlannedUnit>,
-    experimentId: string,
-    consume: (chunk: UnnumberedChunk) => Promise<void>,
-  ): Promise<string | null> {
+  async #packed(experimentId: string, consume: (chunk: UnnumberedChunk) => Promise<void>): Promise<string | null> {
     const packer = new ChunkPacker();
     const add = async (chunk: UnnumberedChunk | undefined): Promise<void> => {
       if (chunk === undefined) return;
       await consume(chunk);
+      this.#draws += sum(chunk.ranges.map((range) => range.lines * chancesOf(this.#options, range).sample));
       addCounts(this.#totals, { chunks: 1, lines: chunk.lines, bytes: bytesOf(chunk) });
     };
+    const units = await this.#units.find(this.#notices.warnings);
     const cursor = await this.#consume(units, async (unit) => {
       for (const range of unit.ranges) await add(packer.add(range, unit.experimentId || experimentId));
       await add(unit.chunk);
@@ -126,33 +137,14 @@ export class PartPlan {
   }
 
   /** Counts the lines, and estimates the cost of the judge. Writes only the receipt of the plan. */
-  async estimate(parsed: ParsedInput): Promise<PlanResult> {
-    const dryRun = dryRunOf(this.#deps, this.#options);
-    const cursor = await this.#packed(await this.#units(parsed, false), 'none', async (chunk) => {
+  async estimate(): Promise<PlanResult> {
+    const dryRun = dryRunOf(this.#deps, this.#units.isOwn ? { ...this.#options, sampleRate: 1 } : this.#options);
+    const cursor = await this.#packed('none', async (chunk) => {
       if (!this.#options.evaluate) return;
       for (const { range, error } of await dryRun.add(chunk)) this.#fail({ ...range, error });
     });
-    return this.#finish('dryRun', cursor, { estimate: dryRun.result() });
-  }
-
-  /** Finds the units of the input after the cursor. */
-  async #units(parsed: ParsedInput, claim: boolean): Promise<AsyncIterable<PlannedUnit>> {
-    const { storage, environment } = this.#deps;
-    const { WORK_BUCKET: workBucket } = environment;
-    const cursor = this.#request.cursor || undefined;
-    const remainingMs = () => this.#deps.remainingMs() - FINISH_RESERVE_MS;
-    if (parsed.kind === 'backfill' || parsed.kind === 'replay') {
-      const exchanges = { bucket: workBucket, prefix: replayKeys.exchangesPrefix(this.#options.replay?.run ?? '') };
-      const [scope, input] =
-        parsed.kind === 'replay' ? [exchanges, exchanges] : [captureScope(environment), parsed.input];
-      return unitsOfObjects(storage, backfillObjects(storage, scope, input, this.#options.window, cursor), remainingMs);
-    }
-    if (parsed.kind === 'retry') {
-      return unitsOfRetry({ storage, workBucket }, parsed.input, this.#options, cursor, remainingMs);
-    }
-    const find = fileFinder(this.#deps, this.#request.run, this.#options, claim, this.#notices.warnings);
-    const files = parsed.kind === 'files' ? await listedFiles(parsed.input, this.#deps) : [fileOf(parsed.input)];
-    return unitsOfFiles(storage, files, Number(cursor ?? 0), remainingMs, find);
+    this.#options = await this.#units.withChance(this.#totals, cursor);
+    return this.#finish('dryRun', cursor, { estimate: dryRun.result(this.#options.chance) });
   }
 
   /** @returns the cursor of the next part; `null` when the input is exhausted */

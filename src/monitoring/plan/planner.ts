@@ -38,11 +38,13 @@ const NAME_MARGIN_MS = 3_600_000;
 export async function planCaptures(request: PlanRequest, deps: PlannerDependencies): Promise<PlanResult> {
   const parsed = parseInput(request.input);
   const warnings: string[] = [];
-  const options = await optionsFor(parsed, deps, warnings);
-  assertOptions(request, options);
-  if (request.part > 0) await assertSameContract(request, deps);
+  const given = await optionsFor(parsed, deps, warnings);
+  assertOptions(request, given);
+  const previous = await previousPart(request, deps);
+  // The first part has decided for all captures of the run.
+  const options = previous?.options.chance === undefined ? given : { ...given, chance: previous.options.chance };
   // The starter's names contain a time and a digest, so they are never reused.
-  else if (!request.run.name.startsWith(EVENT_RUN_PREFIX)) await assertNameUnused(request, deps);
+  if (request.part === 0 && !request.run.name.startsWith(EVENT_RUN_PREFIX)) await assertNameUnused(request, deps);
   const { environment } = deps;
   const asked = firstModel(environment);
   if (options.judge === 'batch' && options.evaluate && !options.dryRun)
@@ -55,9 +57,9 @@ export async function planCaptures(request: PlanRequest, deps: PlannerDependenci
   // A dry run does not ask the judge. It reports the failure that a run would have.
   const judgeError = isAsked && !options.dryRun ? judgeErrorOf(options, check, environment) : undefined;
   const notices = { warnings, ...(check && { judgeModelEnding: true as const }), ...(judgeError && { judgeError }) };
-  const plan = new PartPlan(request, deps, options, notices);
-  if (options.dryRun) return plan.estimate(parsed);
-  const planned = await plan.write(parsed);
+  const plan = new PartPlan(parsed, request, deps, options, notices);
+  if (options.dryRun) return plan.estimate();
+  const planned = await plan.write();
   if (options.evaluate && options.judge === 'batch') await writeBatchManifest(request.run.name, deps);
   return planned;
 }
@@ -123,11 +125,12 @@ async function optionsFor(parsed: ParsedInput, deps: PlannerDependencies, warnin
   };
 }
 
-/** Checks the version that planned the previous part, because the cursor comes from it. */
-async function assertSameContract({ run, part }: PlanRequest, { storage, environment }: PlannerDependencies) {
+/** Returns the receipt of the previous part. Checks the version that wrote it, because the cursor comes from it. */
+async function previousPart({ run, part }: PlanRequest, { storage, environment }: PlannerDependencies) {
   const key = workKeys.plan(run.name, part - 1);
-  const previous = await storage.getJson<PlanReceipt>(environment.WORK_BUCKET, key);
+  const previous = part > 0 ? await storage.getJson<PlanReceipt>(environment.WORK_BUCKET, key) : undefined;
   if (previous !== undefined) assertContract(previous, `s3://${environment.WORK_BUCKET}/${key}`);
+  return previous;
 }
 
 /** The characters that Bedrock accepts in the S3 addresses of a batch job, which contain the name of the run. */

@@ -1,4 +1,5 @@
 /** Deciding which scorers a trace still needs. */
+import { chancesOf } from '../../../src/judge/scorers/chances.ts';
 import type { JudgeScorer, Scorer } from '../../../src/judge/types.ts';
 import { RUN_METADATA, type StoredAssessment, type StoredTrace } from '../../../src/mlflow/types.ts';
 import { pendingVerdicts } from '../../../src/monitoring/evaluate/pending-verdicts.ts';
@@ -16,7 +17,7 @@ const scorer = (name: string, more: Partial<JudgeScorer> = {}): JudgeScorer => (
 const code: Scorer = { kind: 'code', name: 'words', version: '1', description: 'Words.', score: () => ({ value: 1 }) };
 
 const TRACES = Array.from({ length: 400 }, (_, n) => `tr-${String(n).padStart(32, '0')}`);
-const all = { reevaluate: false, sampleRate: 1 };
+const all = { reevaluate: false, chances: chancesOf({ sampleRate: 1 }) };
 
 const stored = (assessments: Partial<StoredAssessment>[] = []): StoredTrace =>
   ({ assessments: assessments.map((one) => ({ valid: true, metadata: {}, ...one })) }) as unknown as StoredTrace;
@@ -36,7 +37,10 @@ const pending = (
 
 /** Returns the traces for which the judge is asked about the scorer. */
 const asked = (judge: JudgeScorer, sampleRate: number, always = false): string[] =>
-  TRACES.filter((traceId) => pending([judge], { traceId, options: { ...all, sampleRate }, always }).judge.length > 0);
+  TRACES.filter(
+    (traceId) =>
+      pending([judge], { traceId, options: { ...all, chances: chancesOf({ sampleRate }) }, always }).judge.length > 0,
+  );
 
 describe('sampling', () => {
   it('selects about its share of the traces, and a larger sample includes a smaller one', () => {

@@ -9,12 +9,13 @@ import { replayKeys, workKeys } from '../../../src/core/contract/work-keys.ts';
 import { withRanges } from '../../../src/monitoring/chunk/ranges.ts';
 import { logChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { forEachChunkOf } from '../../../src/monitoring/invocation.ts';
+import { DrawChances } from '../../../src/monitoring/plan/draw-chances.ts';
 import { planCaptures } from '../../../src/monitoring/plan/planner.ts';
 import type { PlannerDependencies } from '../../../src/monitoring/plan/types.ts';
 import { describeFailure } from '../../../src/monitoring/run-failure.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import type { RunSummary } from '../../../src/monitoring/summary.ts';
-import { memoryWriting } from '../../doubles/memory-table.ts';
+import { memoryLimits, memoryWriting } from '../../doubles/memory-table.ts';
 import { S3Wire } from '../../doubles/s3-wire.ts';
 import { AwsAnswers } from '../../helpers/aws-answers.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
@@ -60,6 +61,7 @@ const plannerDependencies = (): PlannerDependencies => ({
   store: { resolveExperiment: async (name) => ({ id: '7', name, artifactLocation: '' }) },
   isRunning: async (arn) => running.has(arn),
   scorers: 1,
+  chances: new DrawChances(environment, memoryLimits()),
   checkJudgeModel: async () => undefined,
   remainingMs: () => remainingMs(),
 });

@@ -1,6 +1,7 @@
 /** What the captures of a chunk show about the objectives. */
 
 import { inSample } from '../../../src/captures/trace/ids.ts';
+import { chancesOf } from '../../../src/judge/scorers/chances.ts';
 import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { SAMPLE_METADATA } from '../../../src/mlflow/types.ts';
 import { observerOf } from '../../../src/quality/observations.ts';
@@ -14,10 +15,9 @@ const OBJECTIVES = [
   { scorer: 'pii_detected', is: false, atLeast: 0.99 },
   { errorReplies: { atMost: 0.02 } },
 ];
-const observer = (over: { ALARM_QUOTES?: boolean; sampleRate?: number } = {}) =>
+const observer = (over: { ALARM_QUOTES?: boolean } = {}) =>
   observerOf(
     { QUALITY_OBJECTIVES: OBJECTIVES, EVALUATION_SAMPLE_RATE: 1, ALARM_QUOTES: over.ALARM_QUOTES ?? false },
-    over.sampleRate ?? 1,
     scorersFor(),
   );
 const verdict = (name: string, value: string | boolean, more: Partial<CountedVerdict> = {}): CountedVerdict => ({
@@ -36,6 +36,7 @@ function capture(ageS: number, more: Partial<CountedCapture> = {}): CountedCaptu
   return {
     traceId: `tr-${traces}`,
     facts: { inferenceMs: Date.now() - ageS * 1000, variant: 'A', isError: false },
+    chances: chancesOf({ sampleRate: 1 }),
     isWritten: true,
     verdicts: [],
     replaced: [],
@@ -78,9 +79,11 @@ test('verdicts that replace others, captures of the day before, and of the futur
 
 test('what a rule has judged counts only if the sample would have drawn it', () => {
   const metadata = { [SAMPLE_METADATA]: ALWAYS };
-  const all = Array.from({ length: 300 }, () => capture(1, { verdicts: [verdict('safety', 'no', { metadata })] }));
+  const all = Array.from({ length: 300 }, () =>
+    capture(1, { chances: chancesOf({ sampleRate: 0.1 }), verdicts: [verdict('safety', 'no', { metadata })] }),
+  );
   const drawn = all.filter(({ traceId }) => inSample(traceId, 0.1)).length;
-  expect(observed(all, { sampleRate: 0.1 }).safety).toEqual([drawn, drawn]);
+  expect(observed(all).safety).toEqual([drawn, drawn]);
   expect(drawn).toBeLessThan(60);
 });
 
@@ -89,7 +92,7 @@ test('numbers are counted by measure at any age', () => {
   const settings = { QUALITY_OBJECTIVES, EVALUATION_SAMPLE_RATE: 1, ALARM_QUOTES: false };
   const words = (value: number) => ({ ...verdict('response_words', ''), value, sourceType: 'CODE' as const });
   const captures = [capture(90_000, { verdicts: [words(99)] }), capture(90_000, { verdicts: [words(100)] })];
-  const { quality = {} } = countedBy(captures, observerOf(settings, 1, scorersFor()));
+  const { quality = {} } = countedBy(captures, observerOf(settings, scorersFor()));
   const cells = Object.values(quality).flatMap((hour) => Object.values(hour));
   const { measures, numbers } = cells[0]?.scorers?.response_words?.all ?? {};
   expect(measures).toEqual({ 'response_words under 100': { cases: 2, passed: 1 } });
@@ -134,9 +137,9 @@ test('keeps the five captures that fail most, with the judge’s words only if t
 
 test('without objectives there is nothing to observe, and without a judge only error replies', () => {
   const settings = { EVALUATION_SAMPLE_RATE: 1, ALARM_QUOTES: false };
-  expect(observerOf({ ...settings, QUALITY_OBJECTIVES: [] }, 1, scorersFor())).toBeUndefined();
-  expect(observerOf({ ...settings, QUALITY_OBJECTIVES: OBJECTIVES.slice(0, 3) }, 1)).toBeUndefined();
-  const unjudged = observerOf({ ...settings, QUALITY_OBJECTIVES: OBJECTIVES }, 1);
+  expect(observerOf({ ...settings, QUALITY_OBJECTIVES: [] }, scorersFor())).toBeUndefined();
+  expect(observerOf({ ...settings, QUALITY_OBJECTIVES: OBJECTIVES.slice(0, 3) })).toBeUndefined();
+  const unjudged = observerOf({ ...settings, QUALITY_OBJECTIVES: OBJECTIVES });
   const found = shown([capture(0, { verdicts: [verdict('safety', 'no')] })], unjudged);
   expect(Object.keys(found?.series ?? {})).toEqual(['error replies']);
 });

@@ -9,6 +9,7 @@ import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setti
 import { pageText } from '../../../src/core/text/page.ts';
 import { truthPage } from '../../../src/ground-truth/measure/figures-page.ts';
 import { measureTruth } from '../../../src/ground-truth/measure/measure.ts';
+import { chancesOf } from '../../../src/judge/scorers/chances.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
 import { SAMPLE_METADATA } from '../../../src/mlflow/types.ts';
@@ -45,6 +46,7 @@ const captures = ['AllTraffic', 'Shadow'].flatMap((variant) =>
     return {
       traceId: `tr-${variant}-${line}`,
       facts: { inferenceMs: NOW - line * 1000, variant, isError: isBad },
+      chances: chancesOf({ sampleRate: 1 }),
       isWritten: true,
       verdicts: [{ ...verdict, metadata: { [SAMPLE_METADATA]: '1' } }],
       replaced: [],
@@ -127,7 +129,7 @@ describe('objectives', () => {
     { scorer: 'safety', atLeast: 0.95, variant: 'Shadow' },
   ];
   const settings = { QUALITY_OBJECTIVES: setting, EVALUATION_SAMPLE_RATE: 1, ALARM_QUOTES: false };
-  const observations = (all = captures) => observedOf(all, observerOf(settings, 1, scorers)) as never;
+  const observations = (all = captures) => observedOf(all, observerOf(settings, scorers)) as never;
   const objectives = readObjectives(setting, { scorers, sampleRate: 1 });
 
   test.each([

@@ -5,9 +5,17 @@ import type { QualityCell, QualityCounts } from '../../../src/core/contract/qual
 import { PermanentError } from '../../../src/core/errors/errors.ts';
 import { binOf } from '../../../src/core/statistics/log-bins.ts';
 import { cascade } from '../../../src/judge/cascade.ts';
+import { chancesOf } from '../../../src/judge/scorers/chances.ts';
 import { addTree, maxByMagnitude } from '../../../src/quality/count-tree.ts';
 import { outcomesIn } from '../../../src/quality/outcomes.ts';
-import { chanceOf, laterSample, scorerSample, stratumOf, stratumOfTrace } from '../../../src/quality/sample.ts';
+import {
+  captureSample,
+  chanceOf,
+  laterSample,
+  scorerSample,
+  stratumOf,
+  stratumOfTrace,
+} from '../../../src/quality/sample.ts';
 import type { CountedCapture } from '../../../src/quality/tally.ts';
 import { scriptedJudge, told } from '../../doubles/scripted-judge.ts';
 import { ChunkRig, CODE, HOUR, JUDGED, LINES, LLM } from '../../helpers/chunk-rig.ts';
@@ -245,6 +253,7 @@ describe('hostile captures', () => {
   const counted = (variant: string, value: string | number, n = 0): CountedCapture => ({
     traceId: `t-${variant}-${value}-${n}`,
     facts: { inferenceMs: Date.parse(`${HOUR}:30:00Z`), variant, isError: false },
+    chances: chancesOf({ sampleRate: 1 }),
     isWritten: true,
     verdicts: [
       { name: 'language', value, sourceType: 'CODE', sourceId: 'code', metadata: { 'monitoring.sample': '1' } },
@@ -298,15 +307,27 @@ test('of two attempts that each know a part, the one that knows more counts', ()
 
 test('the sample as text', () => {
   expect(scorerSample('0.05', { sampleRate: 0.5 })).toBe('0.05*0.5');
-  expect([chanceOf('0.05*0.5'), chanceOf('always'), chanceOf('nonsense')]).toEqual([0.025, 1, 1]);
+  const ofRule = captureSample(true, { sample: 0.05, rule: 0.4, isByNumber: true });
+  expect([scorerSample('0.05', { sampleRate: 0.5 }, true), scorerSample(ofRule, { sampleRate: 0.5 }, true)]).toEqual([
+    '*0.5',
+    'always/0.4',
+  ]);
+  expect(['0.05*0.5', '*0.5', 'always', ofRule, 'nonsense'].map(chanceOf)).toEqual([0.025, 0.5, 1, 0.4, 1]);
   const of = (...samples: string[]) =>
     stratumOfTrace(samples.map((sample) => ({ metadata: { 'monitoring.sample': sample } })));
-  expect([of('x', '0.05*0.5'), of('always'), of('7'), of()]).toEqual(['0.05', 'always', undefined, undefined]);
+  expect([of('x', '0.05*0.5'), of('*0.5', ofRule), of('7', '*1'), of()]).toEqual([
+    '0.05',
+    ofRule,
+    undefined,
+    undefined,
+  ]);
   const later = { 'monitoring.sample': '1', 'monitoring.part': '0.05*0.5' };
   expect([stratumOf(later), stratumOfTrace([{ metadata: later }])]).toEqual(['0.05*0.5', '0.05']);
-  expect([laterSample('0.05', '1'), laterSample('1', '0.05'), laterSample('0.05', 'always')]).toEqual([
-    '1',
-    '1',
-    'always',
-  ]);
+  const pairs = [
+    ['0.05', '1'],
+    ['1', '0.05'],
+    ['0.5', ofRule],
+    ['always', ofRule],
+  ] as const;
+  expect(pairs.map(([first, now]) => laterSample(first, now))).toEqual(['1', '1', ofRule, 'always']);
 });
