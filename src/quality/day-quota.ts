@@ -31,13 +31,21 @@ export interface RuleDraws {
   drawn: number;
 }
 
-const HOURS = 24;
-/** Fewer judged captures of an hour say nothing about it. */
+const HOURS = Array.from({ length: 24 }, (_, hour) => hour);
+/** An hour's quota is at least this, or this part of a day's number that is small. */
 const LEAST = 5;
+const LEAST_PART = 1 / 200;
+/** Each hour keeps this part of its share, whatever other hours have drawn. Rounded and with some noise, it is half. */
+const KEPT = 0.6;
+/** A chance is rounded to these parts of an octave: by a factor of at most ROUNDING. */
+const PARTS = 4;
+const ROUNDING = 2 ** (1 / 8);
+/** A burst of 2 ** STEPS times the expected captures draws about what later hours can spare. */
+const STEPS = 4;
 /** Share of a day's number for files of earlier days, and for captures that rules chose. */
 const QUARTER = 1 / 4;
-/** Hours whose traffic, against the same hours of the last weeks, is expected to go on. */
-const RECENT_HOURS = 3;
+/** Hours whose traffic, against that of the last weeks, shows the next hour's. */
+const RECENT_HOURS = 4;
 
 /**
  * Returns the chance of the captures of a file, 0 to 1, from few distinct values: each is a stratum of the counts.
@@ -47,13 +55,13 @@ const RECENT_HOURS = 3;
  *     chanceOfFile({ hour: 9, lines: 700 }, { number: 1000, today, weeks: [] })   // 0.059
  */
 export function chanceOfFile({ hour, lines }: { hour: number; lines: number }, known: DayKnown): number {
-  const drawn = known.today.draws[hour] ?? 0;
-  const quota = quotaOf(hour, known);
+  const { quota, step } = quotaOf(hour, known);
   if (quota <= 0) return 0;
-  const quotas = Math.floor(drawn / quota);
-  let chance = Math.min(1, quota / Math.max(expectedOf(hour, known), lines, 1)) / 2 ** quotas;
-  const most = Math.max((quotas + 1) * quota - drawn, Math.min(LEAST, quota));
-  while (lines * chance > most) chance /= 2;
+  const over = (known.today.draws[hour] ?? 0) - quota;
+  const steps = over < 0 ? 0 : 1 + Math.floor(over / step);
+  let chance = Math.min(1, quota / Math.max(expectedOf(hour, known), lines, 1)) / 2 ** steps;
+  const most = Math.max(steps * step - over, Math.min(LEAST, quota));
+  while (lines * chance > most * ROUNDING) chance /= 2;
   return fewValues(chance);
 }
 
@@ -77,8 +85,8 @@ export function chanceOfLateFile(
 
 /**
  * Returns the chance of captures that rules of EVALUATION_ALWAYS chose, 0 to 1: what is left of a quarter of the day's
- * number, by the captures that rules are expected to choose among the lines that have not reported. Before a chunk has
- * reported, rules may choose each capture planned so far.
+ * number, by the captures that rules are expected to choose among the lines that have not reported. Before chunks have
+ * reported, a rule may choose every capture of the files planned so far.
  *
  * @param file the file that is decided
  * @param known `number`: of the whole day, the quarter included
@@ -86,36 +94,44 @@ export function chanceOfLateFile(
 export function chanceOfRules(file: { hour: number; lines: number }, known: DayKnown, rules: RuleDraws): number {
   const left = Math.min(known.number * QUARTER - rules.drawn, known.affordable ?? Infinity);
   const planned = sum(known.today.lines) + file.lines - rules.lines;
-  const hours = Array.from({ length: HOURS - 1 - file.hour }, (_, index) => file.hour + 1 + index);
-  const later = sum(hours.map((hour) => expectedOf(hour, known)));
-  const chosen = rules.lines === 0 ? planned : (rules.matched / rules.lines) * (planned + later);
+  const later = sum(HOURS.slice(file.hour + 1).map((hour) => expectedOf(hour, known)));
+  const chosen = (planned * (rules.matched + 1)) / (rules.lines + 1) + (later * rules.matched) / (rules.lines || 1);
   return fewValues(Math.min(1, left / Math.max(chosen, 1)));
 }
 
-/** Returns the captures that may be drawn in an hour: its share of what is left of the day's number. */
-function quotaOf(hour: number, { number, today, weeks, affordable = Infinity }: DayKnown): number {
-  const shares = Array.from({ length: HOURS }, (_, at) => sum(weeks.map((lines) => lines[at] ?? 0)));
-  const all = sum(shares);
-  const share = all > 0 ? (shares[hour] ?? 0) / all : 1 / HOURS;
-  const shareLeft = all > 0 ? sum(shares.slice(hour)) / all : 1 - hour / HOURS;
-  const ofLeft = share / (shareLeft || 1);
-  const left = number - sum(today.draws.slice(0, hour));
-  const least = Math.min(LEAST, number / HOURS);
-  const quota = Math.max(least, (number * share) / 2, Math.min(number * share, left * ofLeft));
-  return Math.min(quota, Math.max(LEAST, affordable * ofLeft), affordable);
+/**
+ * Returns an hour's quota: its share of what is left of the day's number. Beyond it, each further `step` halves the chance:
+ * a quota, or less where later hours have too little to make up for a burst.
+ */
+function quotaOf(hour: number, { number, today, weeks, affordable = Infinity }: DayKnown) {
+  const shares = HOURS.map((at) => (weeks.length > 0 ? sum(weeks.map((week) => week[at] ?? 0)) : 1));
+  const all = sum(shares) || 1;
+  const own = (shares[hour] ?? 0) / all;
+  // Files of later hours may have been planned: clocks differ, and files of an outage come in any order.
+  const ahead = sum(today.draws.slice(hour + 1)) / (number || 1);
+  const later = Math.max(0, sum(shares.slice(hour + 1)) / all - ahead);
+  const ofLeft = own / (own + later || 1);
+  const left = number - sum(today.draws) + (today.draws[hour] ?? 0);
+  const least = Math.min(LEAST, number * LEAST_PART);
+  const wanted = Math.min(number * own, Math.max(left * ofLeft, number * own * KEPT));
+  const paid = Math.max(LEAST, affordable * ofLeft);
+  const quota = Math.min(Math.max(wanted, least), paid, affordable);
+  const spare = left + number / HOURS.length - quota - number * later * KEPT;
+  return { quota, step: Math.min(quota, Math.max(spare, least) / STEPS) };
 }
 
-/** Returns the captures that an hour is expected to have; 0 if nothing is known. */
+/**
+ * Returns the captures that an hour is expected to have: what it usually has × the lower median of (captures ÷ usual) over
+ * the last hours, which neither a burst nor an outage across two hours moves. Without history, all hours are alike.
+ */
 function expectedOf(hour: number, { today: { lines }, weeks }: DayKnown): number {
-  const mean = (at: number): number => sum(weeks.map((week) => week[at] ?? 0)) / (weeks.length || 1);
-  const before = lines.flatMap((count, at) => (at < hour && count > 0 ? [{ count, usual: mean(at) }] : []));
-  if (weeks.length === 0)
-    return before.length > 0 ? sum(before.map(({ count }) => count)) / before.length : (lines[hour] ?? 0);
-  const ratios = before.slice(-RECENT_HOURS).map(({ count, usual }) => count / (usual || count));
-  const [low = 1, middle = low, high] = ratios.toSorted((a, b) => a - b);
-  return mean(hour) * (high === undefined ? (low + middle) / 2 : middle);
+  const usual = HOURS.map((at) => (weeks.length > 0 ? sum(weeks.map((week) => week[at] ?? 0)) / weeks.length : 1));
+  const known = lines.slice(0, hour).flatMap((count, at) => (count > 0 ? [count / (usual[at] || count)] : []));
+  const before = weeks.length > 0 ? Array(RECENT_HOURS - 1).fill(1) : [];
+  const recent = [...before, ...known].slice(-RECENT_HOURS).toSorted((a, b) => a - b);
+  return (usual[hour] ?? 0) * (recent[(recent.length - 1) >> 1] ?? 1);
 }
 
 /** Returns the nearest quarter of an octave, in two digits, so that it is the same text everywhere. */
 const fewValues = (chance: number): number =>
-  chance > 0 ? Number((2 ** (Math.round(4 * Math.log2(chance)) / 4)).toPrecision(2)) : 0;
+  chance > 0 ? Number((2 ** (Math.round(PARTS * Math.log2(chance)) / PARTS)).toPrecision(2)) : 0;
