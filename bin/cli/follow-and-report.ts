@@ -100,7 +100,8 @@ export const runOptions = () =>
   options(
     option('--evaluate', 'judge the captures (the default)'),
     option('--no-evaluate', 'only log traces'),
-    option('--sample-rate <share>', 'judge this share of the captures, 0 to 1', numbers.share),
+    option('--sample-rate <share>', 'the chance of each capture to be judged, 0 to 1', numbers.share),
+    option('--verdicts <captures>', 'judge so many captures, spread evenly over all that the run finds', numbers.count),
     option('--budget <dollars>', 'the most that this run may spend, within the daily budget', numbers.spending),
     option('--batch', 'judge by Bedrock batch inference: half the price, hours later'),
     option('--reevaluate', 'judge captures again that have a verdict'),
@@ -118,14 +119,19 @@ type RunFlags = Partial<FlagsOf<ReturnType<typeof runOptions>>>;
  * @throws PermanentError `OptionsContradict`
  */
 export function inputOptions(flags: RunFlags): Partial<RunOptions> {
-  const { evaluate, sampleRate, budget, batch, reevaluate, dryRun } = flags;
-  const ofJudge = { '--sample-rate': sampleRate, '--budget': budget, '--batch': batch, '--reevaluate': reevaluate };
+  const { evaluate, sampleRate, verdicts, budget, batch, reevaluate, dryRun } = flags;
+  const ofSample = { '--sample-rate': sampleRate, '--verdicts': verdicts };
+  const ofJudge = { ...ofSample, '--budget': budget, '--batch': batch, '--reevaluate': reevaluate };
   const given = Object.entries(ofJudge).flatMap(([name, value]) => (value === undefined ? [] : [name]));
-  if (evaluate === false && given.length > 0) {
-    const facts = { got: `--no-evaluate with ${given.join(', ')}`, expected: 'the one or the others' };
-    throw new PermanentError('OptionsContradict', 'The options contradict each other', facts);
+  const isTwice = sampleRate !== undefined && verdicts !== undefined;
+  if (isTwice || (evaluate === false && given.length > 0)) {
+    const got = isTwice ? '--sample-rate with --verdicts' : `--no-evaluate with ${given.join(', ')}`;
+    throw new PermanentError('OptionsContradict', 'The options contradict each other', {
+      got,
+      expected: isTwice ? 'one of them' : 'the one or the others',
+    });
   }
   const judge = batch ? ('batch' as const) : undefined;
-  const all = { evaluate, sampleRate, budgetUsd: budget, judge, reevaluate, dryRun };
+  const all = { evaluate, sampleRate, verdicts, budgetUsd: budget, judge, reevaluate, dryRun };
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
 }

@@ -100,6 +100,9 @@ export async function checkBedrock({ lambda, settings }: CheckContext, main: str
   const quotas = found.map(({ name }) => name).join(', ');
   const message = `${quotas}: about ${number(perDay)} captures a day, at ${number(tokens)} tokens each (${number(size.inputTokens)} in, ${number(size.outputTokens)} out${burndown > 1 ? `, which count ${burndown}-fold` : ''})`;
   if (perDay === 0) return broken(`${message}. Every call is throttled.`, 'raise the quota in Service Quotas');
-  const enough = ok(`${message}. More are throttled.`, 'lower EVALUATION_SAMPLE_RATE, or raise the quota');
+  const enough = ok(
+    `${message}. More are throttled.`,
+    'judge fewer captures (JUDGED_CAPTURES_PER_DAY, or EVALUATION_SAMPLE_RATE), or raise the quota',
+  );
   return [enough, checkSize(asked, found)];
 }

@@ -1,6 +1,6 @@
 /** Reports the contents of capture files, how the stack would process them, and the cost of judging them. */
 
-import { capturePathOf, hourPathOf } from '../../src/captures/files/capture-path.ts';
+import { capturePathOf, DAY_MS, hourPathOf } from '../../src/captures/files/capture-path.ts';
 import { buildTrace } from '../../src/captures/trace/build.ts';
 import type { TraceRecord } from '../../src/captures/trace/types.ts';
 import type { Capture } from '../../src/captures/types.ts';
@@ -136,15 +136,18 @@ export async function inspectAll(path: string, settings: CommandSettings) {
 function contentTally(settings: CommandSettings) {
   const active = activeScorers(settings);
   const always = createAlwaysRule(settings.EVALUATION_ALWAYS, active.filter(isCodeScorer));
-  const options = { judge: 'converse', sampleRate: settings.EVALUATION_SAMPLE_RATE, asListed: true } as const;
+  const { EVALUATION_SAMPLE_RATE: sampleRate, JUDGED_CAPTURES_PER_DAY: perDay } = settings;
+  const options = { judge: 'converse', sampleRate, asListed: true } as const;
   const estimator = createCostEstimator(settings, active, options, always);
   const usage = { captures: 0, inputTokens: 0, outputTokens: 0 };
   const [models, notes] = [new Tally(), new Tally()];
   const entryOf = ({ name, kind }: Scorer) => ({ name, kind, captures: 0, not: noCounts() });
   const scorers = new Map(askedOf(active).map((scorer) => [scorer.name, entryOf(scorer)]));
   let [firstMs, lastMs] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  let captures = 0;
   const add = (capture: Capture, traceId: string, place: Place): void => {
     const { inferenceTimeMs, timeSource } = capture;
+    captures += 1;
     if (timeSource === 'inferenceTime') {
       [firstMs, lastMs] = [Math.min(firstMs, inferenceTimeMs), Math.max(lastMs, inferenceTimeMs)];
     }
@@ -165,6 +168,11 @@ function contentTally(settings: CommandSettings) {
     }
   };
   const iso = (ms: number): string => new Date(ms).toISOString();
+  /** Returns the share of the captures that a number a day judges. */
+  const share = (): number => {
+    const days = Math.max(1, Math.ceil((lastMs - firstMs) / DAY_MS));
+    return sampleRate === undefined ? Math.min(1, (perDay * days) / Math.max(1, captures)) : 1;
+  };
   const report = () => ({
     /** Captured times, ISO 8601. */
     times: firstMs > lastMs ? undefined : { first: iso(firstMs), last: iso(lastMs) },
@@ -176,7 +184,7 @@ function contentTally(settings: CommandSettings) {
     notes: notes.sorted().map(({ name, ...counted }) => ({ note: name, ...counted })),
     /** For each scorer, the captures that it applies to, and the others by reason. */
     scorers: [...scorers.values()],
-    cost: estimator.result(),
+    cost: estimator.result(share()),
   });
   return { add, report };
 }

@@ -51,6 +51,7 @@ const OPTIONS: readonly [name: string, text: (value: unknown) => string | undefi
   ['evaluate', (value) => (value === false ? 'no evaluation' : undefined)],
   ['reevaluate', (value) => (value ? 'judged again' : undefined)],
   ['sampleRate', (value) => `sample rate ${value}`],
+  ['verdicts', (value) => `${value} captures judged`],
   ['judge', (value) => (value === 'batch' ? 'batch' : undefined)],
   ['budgetUsd', (value) => `at most $${value}`],
 ];

@@ -30,7 +30,7 @@ export interface HealthFacts {
   /** The calls of the window, according to SageMaker and CloudWatch. */
   calls?: EndpointCalls | undefined;
   /** The share of all captures that the judge is asked about. */
-  sampleRate?: number;
+  sampleRate?: number | undefined;
   /** Since when no captures have come. Absent: they have just come. */
   quiet?: { since: string } | undefined;
   /** Runs that ended without doing all that they were asked to do, and that no later run has made whole. */

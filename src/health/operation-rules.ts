@@ -163,9 +163,12 @@ export const OPERATION_RULES = {
         ? 'is used up'
         : `will be used up about ${time(nowMs - (nowMs % DAY_MS) + (limit / ofDay) * DAY_MS)}`;
     // Held verdicts are not included in the spending.
-    const lasts = ((sampleRate ?? 1) * limit) / ofDay;
-    const message = `${used}: it ${when}; EVALUATION_SAMPLE_RATE=${lasts.toPrecision(1)} would last${usd >= limit ? ', or less' : ''}`;
-    return [{ state: 'needs a look', message }];
+    const lasts = (((sampleRate ?? 1) * limit) / ofDay).toPrecision(1);
+    const what =
+      sampleRate === undefined
+        ? 'the rest of the day is judged for what is left. Runs of older captures, rules and replays share the budget'
+        : `EVALUATION_SAMPLE_RATE=${lasts} would last${usd >= limit ? ', or less' : ''}`;
+    return [{ state: 'needs a look', message: `${used}: it ${when}; ${what}` }];
   },
 
   kept: ({ kept, now: asOf }) =>

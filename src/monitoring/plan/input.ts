@@ -21,7 +21,7 @@ const ALLOWED =
   '{"bucket":…,"prefix":…,"from":"2026-11-20T09:00:00Z","to":…}, ' +
   '{"replay":{"run":"<execution name of a replay>","experimentId":…}}, ' +
   '{"retry":{"run":"<execution name>","what":"failed"|"quarantined"|"held"}}; each may have ' +
-  '"evaluate", "reevaluate", "dryRun" (true or false), "sampleRate" (0 to 1), "budgetUsd" (over 0), "judge" ("converse" or "batch"); a replay neither "dryRun" nor "judge"';
+  '"evaluate", "reevaluate", "dryRun" (true or false), "sampleRate" (0 to 1) or "verdicts" (1 or more), "budgetUsd" (over 0), "judge" ("converse" or "batch"); a replay neither "dryRun" nor "judge", and neither it nor a retry "verdicts"';
 
 const SCHEMAS = {
   retry: retryInputSchema,
@@ -58,6 +58,9 @@ export function parseInput(raw: unknown): ParsedInput {
       result.error.issues.map((issue) => `${issue.path.join('.') || 'input'}: ${issue.message}`).join('; '),
     );
   }
+  const { sampleRate, verdicts } = result.data as BackfillInput;
+  if (sampleRate !== undefined && verdicts !== undefined)
+    throw invalid('"sampleRate" and "verdicts" exclude each other');
   if (kind === 'backfill') {
     const { from, to } = result.data as BackfillInput;
     if (from !== undefined && to !== undefined && Date.parse(from) >= Date.parse(to)) {
