@@ -3,7 +3,7 @@
  * `--help` lists the benchmarks and the options that shorten them.
  */
 import { existsSync } from 'node:fs';
-import { describeError } from '../src/core/errors/describe-error.ts';
+import { describeError } from '../local/machine/describe-error.ts';
 import { packagePath } from '../src/core/process/package-folder.ts';
 import { type FlagKinds, readFlags } from './support/flags.ts';
 import type { BenchResult } from './support/result.ts';

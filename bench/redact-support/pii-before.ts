@@ -1,8 +1,8 @@
 /** `pii_detected` as it was before captures could be masked: the measure of the time that masking may take. */
 
+import { passesLuhn, readIban } from '../../src/captures/redact/kinds.ts';
 import { messageText, replyTexts, requestTexts } from '../../src/captures/reply-text.ts';
 import type { CodeScorer } from '../../src/judge/types.ts';
-import { passesLuhn, readIban } from '../../src/redact/kinds.ts';
 
 interface Finding {
   kind: 'e-mail address' | 'phone number' | 'card number' | 'IBAN' | 'US social security number';

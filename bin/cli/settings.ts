@@ -3,12 +3,12 @@
  * judge.
  */
 import * as z from 'zod';
+import { redactionOf } from '../../src/captures/redact/redaction.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import type { Redaction } from '../../src/core/settings/redact-setting.ts';
 import { functionSettings } from '../../src/core/settings/schema.ts';
 import { readVariables, withDefaultJudge } from '../../src/core/settings/variables.ts';
-import { redactionOf } from '../../src/redact/redaction.ts';
 
 const text = z.string().optional();
 

@@ -3,8 +3,8 @@
  * of judging them.
  */
 
+import { redactionOf } from '../../src/captures/redact/redaction.ts';
 import { REDACT_KINDS } from '../../src/core/settings/redact-setting.ts';
-import { redactionOf } from '../../src/redact/redaction.ts';
 import { argument, command, option, options } from '../cli/options.ts';
 import { EXIT, jsonOption, print } from '../cli/output.ts';
 import { commandSettings } from '../cli/settings.ts';

@@ -3,10 +3,10 @@
 import { backfillObjects, type CaptureScope } from '../../src/captures/files/capture-objects.ts';
 import { DAY_MS } from '../../src/captures/files/capture-path.ts';
 import { readLines } from '../../src/captures/lines/read-lines.ts';
+import { redactionOf } from '../../src/captures/redact/redaction.ts';
 import { type ObjectFacts, Storage } from '../../src/core/aws/storage.ts';
 import { captureScope } from '../../src/judge/capture-scope.ts';
 import { LineDecoder } from '../../src/monitoring/chunk/decode-lines.ts';
-import { redactionOf } from '../../src/redact/redaction.ts';
 import type { CommandSettings } from '../cli/settings.ts';
 import { shapeTally } from '../offline/shape.ts';
 import { type CheckContext, type Found, ok, warning } from './finding.ts';

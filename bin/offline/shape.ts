@@ -4,6 +4,7 @@
  */
 
 import { failureOf } from '../../src/captures/failure.ts';
+import { Masker } from '../../src/captures/redact/mask.ts';
 import { redacted } from '../../src/captures/redact.ts';
 import type { Capture } from '../../src/captures/types.ts';
 import { REDACT_KINDS, redactRules } from '../../src/core/settings/redact-setting.ts';
@@ -13,7 +14,6 @@ import { predictionOf } from '../../src/ground-truth/predictions/reply-values.ts
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { applicability } from '../../src/judge/scorers/applicability.ts';
 import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
-import { Masker } from '../../src/redact/mask.ts';
 import type { CommandSettings as Settings } from '../cli/settings.ts';
 
 /**

@@ -62,6 +62,9 @@ export async function placeLabels(
   return { ...placed, input: { bucket: workBucket, ...input } };
 }
 
+/** Returns the label files of a folder, at any depth. */
+export const labelFilesIn = (folder: string): Promise<string[]> => filesBelow(folder, isLabelFile);
+
 const isFolder = (key: string): boolean => key === '' || key.endsWith('/');
 
 const digestOf = (value: unknown): string => hash('sha256', JSON.stringify(value)).slice(0, DIGEST_CHARS);
@@ -76,7 +79,7 @@ async function filesOfMachine(storage: Storage, workBucket: string, source: stri
   const isDirectory = statSync(source).isDirectory();
   if (!isDirectory && !isLabelFile(source)) throw missing(source, 'its name does not say what it is');
   const files: LabelFile[] = [];
-  for (const path of isDirectory ? await filesBelow(source, isLabelFile) : [source]) {
+  for (const path of isDirectory ? await labelFilesIn(source) : [source]) {
     const content = createHash('sha256');
     for await (const piece of createReadStream(path)) content.update(piece as Buffer);
     files.push({

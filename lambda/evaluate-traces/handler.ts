@@ -2,6 +2,8 @@
  * EvaluateTraces: one chunk of capture lines → traces with their assessments in MLflow. A direct invocation evaluates the
  * traces of a whole capture file.
  */
+
+import { connectRedaction } from '../../src/captures/redact/redaction.ts';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
 import type { EvaluateReceipt } from '../../src/core/contract/receipts.ts';
@@ -22,7 +24,6 @@ import { connectAnswers } from '../../src/monitoring/evaluate/answer-table.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { pairReader } from '../../src/monitoring/evaluate/reply-pair.ts';
 import { handleChunks } from '../../src/monitoring/invocation.ts';
-import { connectRedaction } from '../../src/redact/redaction.ts';
 
 /** Returns a function that creates a value on its first call. */
 const lazily = <T>(make: () => T): (() => T) => {

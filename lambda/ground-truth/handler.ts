@@ -1,5 +1,6 @@
 /** GroundTruth: label files → labels joined to predictions, quality, and expectations in MLflow. It is called until it is done. */
 import type { Context } from 'aws-lambda';
+import { connectRedaction } from '../../src/captures/redact/redaction.ts';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import type { TruthRequest, TruthResult } from '../../src/core/contract/ground-truth.ts';
 import { countingThrottles, logged } from '../../src/core/process/logging.ts';
@@ -13,7 +14,6 @@ import { connectLimits } from '../../src/limits/limits.ts';
 import { Lock } from '../../src/limits/lock.ts';
 import { limitsTable } from '../../src/limits/table.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
-import { connectRedaction } from '../../src/redact/redaction.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());

@@ -4,9 +4,9 @@ import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import type { JudgeBatchRequest, JudgeBatchResult } from '../../src/core/contract/payloads.ts';
 import { countingThrottles, logged } from '../../src/core/process/logging.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
+import { isRedacted } from '../../src/core/settings/redact-setting.ts';
 import { firstModel, parseJudgeId } from '../../src/judge/judge-id.ts';
 import { checkBatch } from '../../src/monitoring/batch/jobs.ts';
-import { isRedacted } from '../../src/redact/redaction.ts';
 
 const environment = readEnvironment();
 const dependencies = {

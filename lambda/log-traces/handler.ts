@@ -1,4 +1,6 @@
 /** LogTraces: one chunk of capture lines → traces in MLflow. A direct invocation processes a whole capture file. */
+
+import { connectRedaction } from '../../src/captures/redact/redaction.ts';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import { countingThrottles, logged } from '../../src/core/process/logging.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
@@ -8,7 +10,6 @@ import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { sumLogCounts } from '../../src/monitoring/counts.ts';
 import { logChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { handleChunks } from '../../src/monitoring/invocation.ts';
-import { connectRedaction } from '../../src/redact/redaction.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());

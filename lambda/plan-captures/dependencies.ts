@@ -1,5 +1,6 @@
 /** The dependencies of planning, created once per cold start. */
 import { DescribeExecutionCommand, ExecutionDoesNotExist, SFNClient } from '@aws-sdk/client-sfn';
+import { connectRedaction } from '../../src/captures/redact/redaction.ts';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import { RetryableError, saidBy } from '../../src/core/errors/errors.ts';
 import type { LambdaEnvironment } from '../../src/core/settings/environment.ts';
@@ -11,7 +12,6 @@ import { limitsTable } from '../../src/limits/table.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { DrawChances } from '../../src/monitoring/plan/draw-chances.ts';
 import type { PlannerDependencies } from '../../src/monitoring/plan/types.ts';
-import { connectRedaction } from '../../src/redact/redaction.ts';
 
 export function plannerDependencies(environment: LambdaEnvironment): Omit<PlannerDependencies, 'remainingMs'> {
   const storage = new Storage(createS3Client());

@@ -1,12 +1,12 @@
 /** PlanReplay: the execution's input → the schedule, split into shards, in the work bucket. */
 import type { Context } from 'aws-lambda';
+import { connectRedaction } from '../../src/captures/redact/redaction.ts';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import type { ReplayPlanRequest, ReplayPlanResult } from '../../src/core/contract/replay.ts';
 import { countingThrottles, logged } from '../../src/core/process/logging.ts';
 import { readReplayEnvironment } from '../../src/core/settings/environment.ts';
 import { watchJudgeModels } from '../../src/judge/model-watch.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
-import { connectRedaction } from '../../src/redact/redaction.ts';
 import { planReplay } from '../../src/replay/cloud/plan/plan-replay.ts';
 
 const environment = readReplayEnvironment();

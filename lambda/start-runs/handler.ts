@@ -1,12 +1,12 @@
 /** StartRuns: starts one execution for all queued events of new capture files, or of new label files. */
 import { SFNClient } from '@aws-sdk/client-sfn';
 import type { SQSBatchResponse } from 'aws-lambda';
-import { startOnce } from '../../src/core/aws/start-once.ts';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import { logged } from '../../src/core/process/logging.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { captureScope } from '../../src/judge/capture-scope.ts';
 import { type QueuedEvent, startRun } from '../../src/monitoring/start-run.ts';
+import { startOnce } from '../start-once.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());

@@ -1,13 +1,13 @@
 /** SummarizeReplay: the results of all shards → the figures, the MLflow run, and whether the execution must fail. */
 import { SFNClient } from '@aws-sdk/client-sfn';
 import type { Context } from 'aws-lambda';
-import { startOnce } from '../../src/core/aws/start-once.ts';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import { replayEndSchema, type SummarizeReplayResult } from '../../src/core/contract/replay.ts';
 import { countingThrottles, logged } from '../../src/core/process/logging.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { summarizeReplay } from '../../src/replay/cloud/summarize/summarize-replay.ts';
+import { startOnce } from '../start-once.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());

@@ -2,7 +2,6 @@
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
 import { SFNClient } from '@aws-sdk/client-sfn';
 import type { Context } from 'aws-lambda';
-import { startOnce } from '../../src/core/aws/start-once.ts';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import type { TruthInput } from '../../src/core/contract/ground-truth.ts';
 import type { RunMetric } from '../../src/core/contract/metric-names.ts';
@@ -26,6 +25,7 @@ import { mergeHourly } from '../../src/quality/merge-ledger.ts';
 import { measuresOf, objectivesOf } from '../../src/quality/objectives.ts';
 import { outcomesIn } from '../../src/quality/outcomes.ts';
 import { RunSums } from '../../src/quality/run-sums.ts';
+import { startOnce } from '../start-once.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());

@@ -4,8 +4,8 @@ import { PolicyStatement, type Role } from 'aws-cdk-lib/aws-iam';
 import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
 import type { Construct } from 'constructs';
 import { pseudonymKeyName } from '../../src/core/contract/names.ts';
+import { isRedacted } from '../../src/core/settings/redact-setting.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
-import { isRedacted } from '../../src/redact/redaction.ts';
 import { acknowledge } from '../acknowledge.ts';
 
 interface Permission {

@@ -2,7 +2,7 @@
 
 import { RE2JS } from 're2js';
 import { s3Place } from '../../src/core/settings/kinds.ts';
-import { redactRules } from '../../src/core/settings/redact-setting.ts';
+import { isRedacted, redactRules } from '../../src/core/settings/redact-setting.ts';
 import { type CheckedSettings, type Settings, settingsSchema } from '../../src/core/settings/schema.ts';
 import { defaultJudgeModel, type WrongSetting, wrongValue } from '../../src/core/settings/variables.ts';
 import { judgeEndpoints, judgeModels } from '../../src/judge/judge-id.ts';
@@ -13,7 +13,6 @@ import { isCodeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts'
 import { SIZES } from '../../src/limits/sizes.ts';
 import { readObjectives } from '../../src/quality/objectives.ts';
 import { readTrueObjectives } from '../../src/quality/true-objectives.ts';
-import { isRedacted } from '../../src/redact/redaction.ts';
 import { functionEnvironment, nodeOptions, replayEnvironment } from './function-environment.ts';
 
 const isOpenAi = (settings: CheckedSettings): boolean => judgeModels(settings).some((id) => id.startsWith('openai:/'));

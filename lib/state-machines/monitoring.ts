@@ -24,10 +24,10 @@ import {
 } from 'aws-cdk-lib/aws-stepfunctions';
 import type { LambdaInvoke } from 'aws-cdk-lib/aws-stepfunctions-tasks';
 import { Construct } from 'constructs';
+import { MOST_KILLS } from '../../src/core/contract/execution.ts';
 import type { BatchPhase } from '../../src/core/contract/payloads.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
-import { MOST_KILLS } from '../../src/monitoring/chunk/chunk-bounds.ts';
 import type { MonitoringFunctions } from '../monitoring-functions.ts';
 import { batchStates } from './batch.ts';
 import { pipelineStateMachine, RUN } from './pipeline.ts';

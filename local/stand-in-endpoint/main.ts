@@ -1,8 +1,8 @@
 /** `npm run endpoint`: the stand-in endpoint as a command. */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { describeError } from '../../src/core/errors/describe-error.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
+import { describeError } from '../machine/describe-error.ts';
 import { startStandInEndpoint } from './server.ts';
 
 async function main(): Promise<void> {

@@ -8,8 +8,8 @@ import { print } from '../../bin/cli/output.ts';
 import { commandText, nextSteps, runsPage } from '../../bin/cli/run-text.ts';
 import { printTruth, startJoin } from '../../bin/commands/ground-truth.ts';
 import { worstPage } from '../../bin/commands/worst.ts';
-import { filesBelow } from '../../bin/operate/capture-files.ts';
 import { startNamed } from '../../bin/operate/executions.ts';
+import { labelFilesIn } from '../../bin/operate/place-labels.ts';
 import { followRuns, runWatcher } from '../../bin/operate/run-progress.ts';
 import type { RunReport } from '../../bin/operate/run-report.ts';
 import { readTruthReport, truthWatcher } from '../../bin/operate/truth-run.ts';
@@ -17,7 +17,6 @@ import { readWorst, type WorstTrace } from '../../bin/operate/worst.ts';
 import { LABELS_FOLDER } from '../../src/captures/files/capture-path.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import { section } from '../../src/core/text/page.ts';
-import { isLabelFile } from '../../src/ground-truth/labels/read-labels.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { tracesUrl } from '../../src/mlflow/trace-url.ts';
@@ -79,7 +78,7 @@ async function worstPart(experimentId: string, stack: string | undefined, { sett
  */
 export async function findLabels(captures: string, endpoints: readonly { endpoint: string }[]) {
   const folder = join(captures, LABELS_FOLDER);
-  const files = existsSync(folder) ? await filesBelow(folder, isLabelFile) : [];
+  const files = existsSync(folder) ? await labelFilesIn(folder) : [];
   if (files.length === 0) return undefined;
   if (endpoints.length === 1) return folder;
   const names = endpoints.map(({ endpoint }) => endpoint).join(', ');

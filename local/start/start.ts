@@ -6,11 +6,11 @@ import { INTERRUPTED, Stopped, type Stopping, stopOnSignals } from '../../bin/cl
 import type { StartFlags } from '../../bin/commands/start.ts';
 import { findCaptures } from '../../bin/operate/capture-files.ts';
 import { SETTING_NAMES, slips } from '../../lib/settings/settings.ts';
-import { describeError } from '../../src/core/errors/describe-error.ts';
 import { isClone, keptPath, packagePath } from '../../src/core/process/package-folder.ts';
 import { dotenvSettings } from '../../src/core/settings/dotenv-file.ts';
 import { exact, type Page, pageText, section } from '../../src/core/text/page.ts';
 import { STAND_IN_PATH } from '../../src/judge/judge-id.ts';
+import { describeError } from '../machine/describe-error.ts';
 import { checkProtection, checkSettings, givenSettings, personSettings } from '../settings/person-settings.ts';
 import { startStandInEndpoint } from '../stand-in-endpoint/server.ts';
 import type { ForwardTarget } from '../stand-in-judge/forward.ts';

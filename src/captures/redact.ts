@@ -1,11 +1,11 @@
 /** The step after decoding that masks personal data and secrets in a capture, before it is interpreted or written. */
 
 import type { Redaction } from '../core/settings/redact-setting.ts';
-import { maskedForm, NOT_MASKED } from '../redact/encoded.ts';
-import { Masker } from '../redact/mask.ts';
 import { type JsonObject, toJson } from './json.ts';
 import { decodePayload } from './payload/decode-payload.ts';
 import { openEnvelope } from './record/envelope.ts';
+import { maskedForm, NOT_MASKED } from './redact/encoded.ts';
+import { Masker } from './redact/mask.ts';
 import type { Capture, DecodeOptions, Identity, Payload, RecordFacts } from './types.ts';
 import { Scale } from './weight.ts';
 

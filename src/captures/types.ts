@@ -1,9 +1,9 @@
 /** The types that decoding works with. Field names follow SageMaker Data Capture and the OpenAI message form. */
 import type { ObjectVersion } from '../core/contract/execution.ts';
 import type { Redaction } from '../core/settings/redact-setting.ts';
-import type { Item } from '../redact/find.ts';
-import type { Kind } from '../redact/kinds.ts';
 import type { ClientCall } from './client-call.ts';
+import type { Item } from './redact/find.ts';
+import type { Kind } from './redact/kinds.ts';
 
 /** The location of a line, with all data for reading it again. */
 export interface LinePlace extends ObjectVersion {

@@ -4,10 +4,10 @@
  */
 
 import { createHmac } from 'node:crypto';
+import { Masker } from '../captures/redact/mask.ts';
 import type { Label, LabeledRow, LabelFault, LabelValue, PredictionRow } from '../core/contract/ground-truth.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import type { Redaction } from '../core/settings/redact-setting.ts';
-import { Masker } from '../redact/mask.ts';
 import { classOf, MAX_CLASS_CHARS } from './label-value.ts';
 import { textHashes } from './texts.ts';
 

@@ -5,7 +5,6 @@ import type { QualityCell } from '../core/contract/quality.ts';
 import { type LogBins, quantileOf } from '../core/statistics/log-bins.ts';
 import { drawing } from '../core/text/html-page.ts';
 import { type Page, type Part, section } from '../core/text/page.ts';
-import { type Curve, chart } from '../core/text/small-chart.ts';
 import { sum } from '../core/values/sum.ts';
 import type { Kind } from '../ground-truth/measure/figures.ts';
 import { kindOfCounts } from '../ground-truth/measure/kind.ts';
@@ -17,6 +16,7 @@ import { hourOf } from '../quality/tally.ts';
 import { addedUp, type Figures, type HealthFacts, scorerOf } from './facts.ts';
 import type { Finding } from './findings.ts';
 import { QUALITY_RULES } from './quality-rules.ts';
+import { type Curve, chart } from './small-chart.ts';
 
 /** Maximum number of curves of a chart: the most frequent names, and the sum of the others. */
 const MAX_CURVES = 4;

@@ -7,7 +7,6 @@ import { loadCharts } from '../core/text/charts.ts';
 import { number, percent, time } from '../core/text/figure-text.ts';
 import { count, drawing, escapeHtml, htmlPage, isolated, measured, pageHtml } from '../core/text/html-page.ts';
 import { type Cell, dim, type Part, section, sheet } from '../core/text/page.ts';
-import { chart } from '../core/text/small-chart.ts';
 import { severestFirst } from '../core/values/severity.ts';
 import type { Kind, TruthFigures } from '../ground-truth/measure/figures.ts';
 import { truthPage, truthTable } from '../ground-truth/measure/figures-page.ts';
@@ -19,6 +18,7 @@ import { type Figures, figuresOf, type HealthFacts, isWithin, objectiveText, sco
 import type { Health } from './findings.ts';
 import { courseOf, findingChart, goodName, grid, overTime, pointsOf } from './page-charts.ts';
 import { firstScreen, MAX_CARDS, type ReplyToRead, replyCard } from './page-first.ts';
+import { chart } from './small-chart.ts';
 
 type TruthFacts = { labeled: TimeWindow } & Record<'all' | 'byVariant', TruthFigures>;
 

@@ -3,12 +3,11 @@ import type { S3Client } from '@aws-sdk/client-s3';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import type { AwsCredentialIdentityProvider } from '@smithy/types';
 import type { RetryPolicy } from '../core/process/retry.ts';
-import type { MlflowLimits } from '../limits/limits.ts';
 import { type Authorizer, anonymous, type MlflowSecretSource, secretAuthorizer, sigV4Authorizer } from './auth.ts';
 import { CapabilityProbe } from './capabilities.ts';
 import { AssessmentWriter, readTraces } from './existing-traces.ts';
 import { claimExperiment, experimentNotice, getExperiment, resolveExperiment } from './experiments.ts';
-import { MlflowRest } from './rest.ts';
+import { MlflowRest, type RequestLimits } from './rest.ts';
 import { parseTrackingUri, type TrackingTarget } from './tracking-uri.ts';
 import { createHttpTransport } from './transport.ts';
 import type { Experiment, ExperimentOwner } from './types.ts';
@@ -35,7 +34,7 @@ export interface MlflowClientOptions {
   /** The timeout of a request in milliseconds; large bodies get more. Default 60,000. */
   timeoutMs?: number;
   /** Limits that requests must pass, shared by all functions of the stack. */
-  limits?: MlflowLimits | undefined;
+  limits?: RequestLimits | undefined;
 }
 
 export type MlflowClient = ReturnType<typeof createMlflowClient>;

@@ -5,7 +5,6 @@ import { PermanentError, type RetryableErrorName, shownOf, Words } from '../core
 import { type RetryPolicy, readRetryAfter, withRetries } from '../core/process/retry.ts';
 import { countThrottle } from '../core/process/throttles.ts';
 import { jsonIn } from '../core/values/json-in.ts';
-import type { MlflowLimits } from '../limits/limits.ts';
 import { type Authorizer, type RefusedReply, saysExpired } from './auth.ts';
 import { MlflowRefusedError, MlflowRetryableError, notStored } from './errors.ts';
 import type { TrackingTarget } from './tracking-uri.ts';
@@ -41,6 +40,14 @@ const MAX_RENEWALS = 2;
 
 const USER_AGENT = 'sagemaker-inference-monitor';
 
+/** Limits that requests must pass, shared by all functions of the stack. */
+export interface RequestLimits {
+  /** Waits until a request is due. Absent: no limit. */
+  rate?: { acquire(requests: number): Promise<void> } | undefined;
+  /** Receives the outcome of each request. Absent outside of the stack. */
+  breaker?: { report(outcome: 'throttled' | 'answered'): Promise<void> } | undefined;
+}
+
 interface RestOptions {
   target: TrackingTarget;
   authorizer: Authorizer;
@@ -48,8 +55,7 @@ interface RestOptions {
   retry: RetryPolicy;
   /** Default 60 s. */
   timeoutMs?: number;
-  /** Limits that requests must pass, shared by all functions of the stack. Absent: no limits. */
-  limits?: MlflowLimits | undefined;
+  limits?: RequestLimits | undefined;
 }
 
 export class MlflowRest {

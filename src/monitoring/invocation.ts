@@ -2,6 +2,7 @@
 import type { Context } from 'aws-lambda';
 import * as z from 'zod';
 import { capturedObject } from '../captures/files/capture-objects.ts';
+import type { connectRedaction } from '../captures/redact/redaction.ts';
 import { assertContract } from '../core/contract/contract.ts';
 import type { RunOptions } from '../core/contract/input.ts';
 import {
@@ -23,7 +24,6 @@ import { captureScope } from '../judge/capture-scope.ts';
 import { JudgePaused } from '../judge/errors.ts';
 import type { Limits } from '../limits/limits.ts';
 import type { connectMlflow } from '../mlflow/connect.ts';
-import type { connectRedaction } from '../redact/redaction.ts';
 import type { ChunkDependencies } from './chunk/attempt.ts';
 import { withRanges } from './chunk/ranges.ts';
 import { DrawChances } from './plan/draw-chances.ts';

@@ -8,8 +8,8 @@ import type { EvaluateReceipt, JudgeSpend, LogReceipt, PlanReceipt, Receipt } fr
 import { workKeys } from '../core/contract/work-keys.ts';
 import { toNamedError, wordsIn } from '../core/errors/errors.ts';
 import { inOrder } from '../core/process/concurrency.ts';
+import { isRedacted } from '../core/settings/redact-setting.ts';
 import { addSpend } from '../judge/spend.ts';
-import { isRedacted } from '../redact/redaction.ts';
 import type { ChunkDependencies } from './chunk/attempt.ts';
 
 /** Returns the fields that the receipts of both steps have in common, for an attempt that ends now. */

@@ -7,7 +7,7 @@ import { startProgress } from '../../bin/cli/progress.ts';
 import { openStack } from '../../bin/cli/stack.ts';
 import { destroyClients, environmentClients } from '../../bin/operate/aws-clients.ts';
 import { readRunSummary } from '../../bin/operate/run-summaries.ts';
-import { describeError } from '../../src/core/errors/describe-error.ts';
+import { describeError } from '../../local/machine/describe-error.ts';
 import { useDotenvRegion } from '../../src/core/settings/dotenv-file.ts';
 import { deployedEnvironment, findTrace, putAndFollow, removeCapture, smokeCapture } from './smoke-steps.ts';
 

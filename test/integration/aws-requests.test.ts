@@ -16,11 +16,11 @@ import { CreateStateMachineCommand, DescribeExecutionCommand, StartExecutionComm
 import { type AwsClients, destroyClients } from '../../bin/operate/aws-clients.ts';
 import { emulatedClients } from '../../local/servers/emulated-clients.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
+import { pseudonymKey, readKey } from '../../src/captures/redact/redaction.ts';
 import { removeObject } from '../../src/core/aws/remove-object.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import { putFile, TextUpload } from '../../src/core/aws/uploads.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
-import { pseudonymKey, readKey } from '../../src/redact/redaction.ts';
 import { awsRequests } from '../aws-requests/aws-requests.ts';
 import { wholeValue } from '../aws-requests/patterns.ts';
 import { uncheckedIn } from '../aws-requests/product-operations.ts';

@@ -210,15 +210,17 @@ const PUT_TOGETHER: Record<string, RegExp[]> = {
   'src/judge/prompt/record.ts': [/0a1b2c3d4e5f/i],
   'src/replay/marks/believe.ts': [/^replay-(?<mark>[0-9a-f]{16})?[0-9a-f]{32}$/],
   'src/core/settings/redact-setting.ts': [/,(?=\s*(?:(?:email|date_of_birth)\s*(?:,|$)|field:|pattern:))/],
-  'src/redact/births.ts': [
+  'src/captures/redact/births.ts': [
     /(?=(?:1[3-9]|2[0-5])\d\d(?!\d|[-/.]\d)|\d{1,3}年)(?<!\d|\d[-/.])(?:(?<=((?:(?<!\d)\d{1,2}(?:st|[.º])?(?:[ -]\p{L}{1,4}\.?)?[ ./-]{0,2}\p{L}[\p{L}\p{M}]{2,13}[.,]{0,2}(?:[ -]\p{L}{1,4}\.?)?|(?<!\p{L})\p{L}[\p{L}\p{M}]{2,13}\.? \d{1,2}(?:st)?,?)[ ./-]{0,2}))(\d{4})|(\d{4}\.?(?: \p{L}{1,5}\.?)? \p{L}[\p{L}\p{M}]{2,13} \d{1,2}|\d{1,4} ?[년年] ?\d{1,2} ?[월月] ?\d{1,2} ?[일日]?))(?!\d)/gu,
   ],
-  'src/redact/national-ids.ts': [
+  'src/captures/redact/national-ids.ts': [
     /^(?:\d{9}[A-Z0-9]{2}\d)$/iu,
     /(?=[A-ZÑ&]{0,6}[- ]?\d)(?<![\p{L}\p{N}_+]|[\p{L}\p{N}][-.])(?:\d\d\.?\d{3}\.?\d{3}[ -]?[A-HJ-NP-TV-Z]|[A-Z]{3} ?[A-Z]{3} ?[0-9LMNP-V]{2}[A-EHLMPRST]|[2-9]\d{3}(?<aadhaar>[ -])\d{4}\k<aadhaar>\d{4})(?![\p{L}\p{N}_]|[-.]\p{N})/giu,
   ],
-  'src/redact/secrets.ts': [/(?:hf_[A-Za-z0-9]{30,}|sk-[\w-]{20,}|SG\.[\w-]{16,32}\.[\w-]{16,64})(?![\p{L}\d_-])/uy],
-  'src/redact/mask.ts': [/<(\\*)((?:email|date_of_birth)(?::[0-9a-f]{12})?>)/g],
+  'src/captures/redact/secrets.ts': [
+    /(?:hf_[A-Za-z0-9]{30,}|sk-[\w-]{20,}|SG\.[\w-]{16,32}\.[\w-]{16,64})(?![\p{L}\d_-])/uy,
+  ],
+  'src/captures/redact/mask.ts': [/<(\\*)((?:email|date_of_birth)(?::[0-9a-f]{12})?>)/g],
   'src/core/settings/schema.ts': [/^[a-zA-Z0-9-]{1,40}$/],
   'local/machine/own-folder.ts': [/^mlflow-(\d+)-/],
   'src/judge/stand-in/read-prompt.ts': [/^#0a1b2c3d4e5f /m],

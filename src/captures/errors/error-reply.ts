@@ -5,7 +5,7 @@
  */
 
 import { STATUS_CODES } from 'node:http';
-import { firstOf } from '../../core/values/first-of.ts';
+import { firstOf } from '../first-of.ts';
 import { asText, field, isObject, type JsonObject } from '../json.ts';
 import type { CaptureError, Payload } from '../types.ts';
 import { readError, readGenericReply, readWireReply } from '../wire/registry.ts';

@@ -2,8 +2,8 @@
  * Interprets a capture's two payloads together: as a conversation, inferences, an embedding, an error, or documents.
  */
 
-import { firstOf } from '../../core/values/first-of.ts';
 import { errorReply } from '../errors/error-reply.ts';
+import { firstOf } from '../first-of.ts';
 import { asCount, isObject, type JsonObject, toJson } from '../json.ts';
 import { documentOf, isThere } from '../payload/decode-payload.ts';
 import { containsProse } from '../prose.ts';

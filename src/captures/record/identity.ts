@@ -1,8 +1,8 @@
 /** Finds the user and the session of a request, in its body and in SageMaker's custom attributes. */
 
-import { firstOf } from '../../core/values/first-of.ts';
 import { jsonIn } from '../../core/values/json-in.ts';
 import NAMES from '../field-names.json' with { type: 'json' };
+import { firstOf } from '../first-of.ts';
 import { asText, isObject, type JsonObject } from '../json.ts';
 import type { Identity } from '../types.ts';
 import { fieldsOf } from '../wire/wire-format.ts';

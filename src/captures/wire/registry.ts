@@ -1,5 +1,5 @@
 /** Lists the wire formats and reads a document with the first one that recognizes it. */
-import { firstOf } from '../../core/values/first-of.ts';
+import { firstOf } from '../first-of.ts';
 import { asText, isObject, type JsonObject } from '../json.ts';
 import { transcript, withBeside } from './beside.ts';
 import { userMessages } from './messages.ts';

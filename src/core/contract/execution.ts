@@ -7,6 +7,15 @@ export const instant = z.iso.datetime({ offset: true });
 /** Timeout of the functions: the maximum of Lambda. A shard of a replay must end before it, slow replies included. */
 export const FUNCTION_TIMEOUT_SECONDS = 900;
 
+/** Maximum number of lines in a chunk that kill the function. A chunk with more fails. */
+export const MOST_KILLERS = 11;
+
+/**
+ * Maximum number of times that a function may be killed on a chunk: before the first line is noted, before its captures
+ * are judged one by one, once for each line that kills it and for one further line, and twice with its host.
+ */
+export const MOST_KILLS = MOST_KILLERS + 5;
+
 /** An execution of a state machine, as its context object names it. */
 export interface Execution {
   name: string;

@@ -41,7 +41,7 @@ const environmentSchema = z.object({
 });
 
 export interface LambdaEnvironment extends z.infer<typeof environmentSchema> {
-  /** Rules for masking captures, with the key of the run's pseudonyms; see `src/redact/redaction.ts`. */
+  /** Rules for masking captures, with the key of the run's pseudonyms; see `src/captures/redact/redaction.ts`. */
   redaction?: Redaction;
 }
 

@@ -61,6 +61,15 @@ export interface Redaction extends RedactRules {
   previous?: { key: string; keyVersion: string } | undefined;
 }
 
+/** Whether captures leave their bucket only masked, or not at all. */
+export const isRedacted = ({
+  REDACT,
+  CONTENT,
+}: {
+  REDACT?: string | undefined;
+  CONTENT?: Redaction['content'];
+}): boolean => REDACT !== undefined || CONTENT === 'none';
+
 export const redactSettings = described({
   REDACT: setting(
     `a list, separated by commas, of ${REDACT_KINDS.join(', ')}, field:<name>, field:#<column> and pattern:<name>=<regular expression>`,

@@ -3,13 +3,14 @@
  * labels that the hour has had, and the other lines are rows. The two change together, so no label counts twice, even
  * if functions are killed or repeated.
  */
-import { gzipped } from '../../core/aws/gzip.ts';
+
 import type { Storage } from '../../core/aws/storage.ts';
 import { untilWritten } from '../../core/aws/until-written.ts';
 import type { LabeledRow } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
 import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts';
+import { gzipped } from '../gzip.ts';
 import { type JoinOutcome, storedLines } from '../labels/waiting.ts';
 
 /** The labels that an hour has had: by segment of a label file (see `labels/waiting.ts`), then by line, with their outcomes. */

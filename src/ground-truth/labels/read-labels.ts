@@ -2,10 +2,10 @@
 import { isUtf8 } from 'node:buffer';
 import { type ScannedLine, scanPieces } from '../../captures/lines/scan-lines.ts';
 import { charsetOfMark } from '../../captures/payload/charset.ts';
-import { gunzipped } from '../../core/aws/gzip.ts';
 import type { Label, LabelFault } from '../../core/contract/ground-truth.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
+import { gunzipped } from '../gzip.ts';
 import { classOrNumber } from '../label-value.ts';
 import { type CsvRecord, CsvRecords, delimiterOf, type TextLine } from './csv-records.ts';
 import { type LabelField, type LabelProblem, labelOf, labelOfJson, type Places, placesOf } from './label-record.ts';

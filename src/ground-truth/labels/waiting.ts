@@ -5,13 +5,13 @@
  */
 import { hash } from 'node:crypto';
 import { scanPieces } from '../../captures/lines/scan-lines.ts';
-import { gunzipped, gzipped } from '../../core/aws/gzip.ts';
 import { removeObject } from '../../core/aws/remove-object.ts';
 import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
 import { parseStored } from '../../core/aws/storage-errors.ts';
 import { untilWritten } from '../../core/aws/until-written.ts';
 import type { Label, LabelCounts, LabelFault, LabelFileReport, LabelValue } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
+import { gunzipped, gzipped } from '../gzip.ts';
 import { labelCounts } from '../types.ts';
 
 /** The outcomes of a label that met its prediction, and of any label; see `LabelCounts`. */

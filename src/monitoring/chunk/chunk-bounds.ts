@@ -1,5 +1,4 @@
-/** The size of the work for one child of the Map, and the number of times that its function may be killed. */
-import { MOST_KILLERS } from './line-at-work.ts';
+/** The size of the work for one child of the Map. */
 
 /**
  * The bounds of a chunk.
@@ -13,9 +12,3 @@ import { MOST_KILLERS } from './line-at-work.ts';
  * separate chunk.
  */
 export const CHUNK_BOUNDS = { maxLines: 500, maxBytes: 8 * 1024 * 1024 };
-
-/**
- * Maximum number of times that a function may be killed on a chunk: before the first line is noted, before its captures
- * are judged one by one, once for each line that kills it and for one further line, and twice with its host.
- */
-export const MOST_KILLS = MOST_KILLERS + 5;

@@ -4,6 +4,7 @@
  * itself, such as before its time is over, notes that it did: only a kill counts against a line.
  */
 import type { LinePlace, QuarantineCause } from '../../captures/types.ts';
+import { MOST_KILLERS } from '../../core/contract/execution.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
@@ -15,9 +16,6 @@ export const KILLED: QuarantineCause = {
   name: 'FunctionKilled',
   message: 'The function was killed (by its memory limit or with its host) while it processed this line alone',
 };
-
-/** A chunk with more lines that kill the function fails. */
-export const MOST_KILLERS = 11;
 
 /** With less time than this, no further line is started. */
 const LINE_MS = 60_000;

@@ -4,11 +4,11 @@ import type { LinePlace } from '../../captures/types.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { NamedError, QuarantineEntry, UnreadRange, VerdictCounts } from '../../core/contract/receipts.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
+import { isRedacted } from '../../core/settings/redact-setting.ts';
 import type { Row } from '../../ledger/tables.ts';
 import type { Outcome } from '../../ledger/what-became.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
 import type { CaptureFacts, CountedCapture } from '../../quality/tally.ts';
-import { isRedacted } from '../../redact/redaction.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 
 /** A chunk of more than one line has no more bytes than this. */

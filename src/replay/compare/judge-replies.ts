@@ -11,8 +11,7 @@ import { judgePair, type ReplyPair } from '../../judge/pairwise.ts';
 import { applicability } from '../../judge/scorers/applicability.ts';
 import { isFailure } from '../../judge/scorers/values.ts';
 import { addUsd } from '../../judge/spend.ts';
-import type { Judge, JudgeResult, JudgeScorer, Verdict } from '../../judge/types.ts';
-import type { SpendingLimit } from '../../limits/spending-limit.ts';
+import type { Judge, JudgeMoney, JudgeResult, JudgeScorer, Verdict } from '../../judge/types.ts';
 import { errorsText, type Judged, nothingJudged, type ReplyQualityTally } from './quality.ts';
 import { pairOf, type StoredReply } from './replies-file.ts';
 
@@ -27,7 +26,7 @@ export interface JudgeSettings {
    */
   harm?: readonly JudgeScorer[];
   /** Absent: there is no limit. */
-  limit?: Pick<SpendingLimit, 'reserve'>;
+  limit?: JudgeMoney['limit'];
   /** Cancels the calls in flight. */
   signal?: AbortSignal;
   /** Called before each pair. Return `false` to start no more pairs. */

@@ -3,11 +3,11 @@
  * captured.
  */
 
+import { NOT_MASKED } from '../../captures/redact/encoded.ts';
+import { Masker } from '../../captures/redact/mask.ts';
 import { maskedLine } from '../../captures/redact.ts';
 import type { DecodeOptions } from '../../captures/types.ts';
 import { jsonIn } from '../../core/values/json-in.ts';
-import { NOT_MASKED } from '../../redact/encoded.ts';
-import { Masker } from '../../redact/mask.ts';
 import type { Body } from '../reply/content.ts';
 
 /** The rules of masking, and the column names of tables. */

@@ -1,8 +1,8 @@
+import { Masker } from '../../../src/captures/redact/mask.ts';
 import { Storage } from '../../../src/core/aws/storage.ts';
 import type { ShardManifestLine } from '../../../src/core/contract/replay.ts';
 import { replayKeys } from '../../../src/core/contract/work-keys.ts';
 import { type Redaction, redactRules } from '../../../src/core/settings/redact-setting.ts';
-import { Masker } from '../../../src/redact/mask.ts';
 import { WRITE_RESERVE_MS } from '../../../src/replay/cloud/limits.ts';
 import { replayShard } from '../../../src/replay/cloud/shard/shard.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../doubles/recording-endpoint.ts';

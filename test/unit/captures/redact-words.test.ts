@@ -1,7 +1,7 @@
 /** One table of words announces items in sentences and names of fields, in many languages. Beside data an item is one; code and versions are none. */
 
+import { Masker } from '../../../src/captures/redact/mask.ts';
 import { redactRules } from '../../../src/core/settings/redact-setting.ts';
-import { Masker } from '../../../src/redact/mask.ts';
 import TABLE from './redact-words.json' with { type: 'json' };
 
 const masked = (value: unknown, kinds: string): unknown =>

@@ -4,9 +4,9 @@ import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { numberFlag, readFlags } from '../../../bench/support/flags.ts';
 import { startProgress } from '../../../bin/cli/progress.ts';
+import { describeError } from '../../../local/machine/describe-error.ts';
 import { checkSettings } from '../../../local/settings/person-settings.ts';
 import { forecastLines, measureFiles } from '../../../local/start/forecast.ts';
-import { describeError } from '../../../src/core/errors/describe-error.ts';
 import { packagePath } from '../../../src/core/process/package-folder.ts';
 import { temporaryFolder } from '../../helpers/temporary-folder.ts';
 

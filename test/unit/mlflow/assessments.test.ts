@@ -77,7 +77,7 @@ test('verdicts wait for the rate limit of the stack before the read that they de
   const acquire = async () => {
     steps.push('wait');
   };
-  const limited = mlflow.connect({ limits: { rate: { acquire, give: () => {} } } });
+  const limited = mlflow.connect({ limits: { rate: { acquire } } });
   await limited.writeAssessments({ ...trace, readAtMs: 0 }, verdicts.slice(0, 2));
   const [probe, read] = [
     ['wait', 'version'],

@@ -189,7 +189,7 @@ test('a trace that another run writes while a post waits for the rate limit of t
     now += 6_000;
     mlflow.server.taken.set(one.traceId, 1);
   };
-  const limited = mlflow.connect({ limits: { rate: { acquire, give: () => {} } } });
+  const limited = mlflow.connect({ limits: { rate: { acquire } } });
   try {
     clock.mockImplementation(() => now);
     mlflow.server.expect([one.traceId]);
@@ -231,7 +231,7 @@ test('every request waits once for the rate limit', async () => {
   const acquire = async () => {
     taken += 1;
   };
-  const limited = mlflow.connect({ limits: { rate: { acquire, give: () => {} } } });
+  const limited = mlflow.connect({ limits: { rate: { acquire } } });
   const records = traces(5);
   mlflow.server.expect(idsOf(records));
   await limited.writeTraces(experiment, records, judged(records.slice(2)));

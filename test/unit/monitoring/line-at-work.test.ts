@@ -2,6 +2,7 @@
 
 import type { DynamoDBClient, UpdateItemCommand } from '@aws-sdk/client-dynamodb';
 import { traceIdOf } from '../../../src/captures/trace/ids.ts';
+import { MOST_KILLERS, MOST_KILLS } from '../../../src/core/contract/execution.ts';
 import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
 import type { EvaluateReceipt, LogReceipt, QuarantineEntry } from '../../../src/core/contract/receipts.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
@@ -9,8 +10,6 @@ import { connectBatchJudge } from '../../../src/judge/connect.ts';
 import { askedOf, isCodeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { LimitsTable } from '../../../src/limits/table.ts';
 import { prepareChunk } from '../../../src/monitoring/batch/prepare.ts';
-import { MOST_KILLS } from '../../../src/monitoring/chunk/chunk-bounds.ts';
-import { MOST_KILLERS } from '../../../src/monitoring/chunk/line-at-work.ts';
 import { Answers } from '../../../src/monitoring/evaluate/answers.ts';
 import { evaluateChunk, logChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';

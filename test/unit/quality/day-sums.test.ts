@@ -1,8 +1,8 @@
 /** The counts of the endpoint from the ledger: whatever a merge is killed between, each capture and verdict counts once. */
 import { randomBytes } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
+import { describeError } from '../../../local/machine/describe-error.ts';
 import { ledgerKeys } from '../../../src/core/contract/work-keys.ts';
-import { describeError } from '../../../src/core/errors/describe-error.ts';
 import { appendRows, listFiles } from '../../../src/ledger/files.ts';
 import { precedenceOf, type Ranked } from '../../../src/ledger/precedence.ts';
 import { type LedgerRows, noRows, type Row } from '../../../src/ledger/tables.ts';

@@ -1,8 +1,8 @@
 /** Detects personal data in a request or a reply. */
 
+import { Forms, find, type Item, merged } from '../../../captures/redact/find.ts';
+import type { Kind } from '../../../captures/redact/kinds.ts';
 import { messageText, replyTexts, requestTexts } from '../../../captures/reply-text.ts';
-import { Forms, find, type Item, merged } from '../../../redact/find.ts';
-import type { Kind } from '../../../redact/kinds.ts';
 import type { CodeScorer } from '../../types.ts';
 import TEXTS from '../code-scorer-texts.json' with { type: 'json' };
 

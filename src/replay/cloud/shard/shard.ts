@@ -1,4 +1,6 @@
 /** ReplayShard: sends one shard of a replay at most once, and writes its measurements to the work bucket. */
+
+import type { connectRedaction } from '../../../captures/redact/redaction.ts';
 import { traceIdOf } from '../../../captures/trace/ids.ts';
 import type { FunctionContext } from '../../../core/aws/function-context.ts';
 import type { Storage } from '../../../core/aws/storage.ts';
@@ -7,7 +9,6 @@ import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { PermanentError, toNamedError } from '../../../core/errors/errors.ts';
 import type { ReplayEnvironment } from '../../../core/settings/environment.ts';
 import { Random } from '../../../core/values/random.ts';
-import type { connectRedaction } from '../../../redact/redaction.ts';
 import { isScheduled } from '../../derived-options.ts';
 import type { ScheduledEntry } from '../../schedule/timing.ts';
 import type { SendOutcome } from '../../send/job.ts';

@@ -1,6 +1,6 @@
 /** Starts an execution at most once. */
 import { ExecutionAlreadyExists, type SFNClient, StartExecutionCommand } from '@aws-sdk/client-sfn';
-import { RetryableError, saidBy } from '../errors/errors.ts';
+import { RetryableError, saidBy } from '../src/core/errors/errors.ts';
 
 /**
  * Starts an execution of this name, unless there was one in the last 90 days.

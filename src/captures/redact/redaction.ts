@@ -2,17 +2,13 @@
 
 import { randomBytes } from 'node:crypto';
 import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
-import { loadSecret, secretError } from '../core/aws/secret.ts';
-import { pseudonymKeyName } from '../core/contract/names.ts';
-import { PermanentError } from '../core/errors/errors.ts';
-import type { LambdaEnvironment } from '../core/settings/environment.ts';
-import { type Redaction, redactRules } from '../core/settings/redact-setting.ts';
+import { loadSecret, secretError } from '../../core/aws/secret.ts';
+import { pseudonymKeyName } from '../../core/contract/names.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
+import type { LambdaEnvironment } from '../../core/settings/environment.ts';
+import { isRedacted, type Redaction, redactRules } from '../../core/settings/redact-setting.ts';
 
 type RedactSettings = Pick<LambdaEnvironment, 'REDACT' | 'REDACT_ALLOW' | 'CONTENT'>;
-
-/** Whether captures leave their bucket only masked, or not at all. */
-export const isRedacted = ({ REDACT, CONTENT }: Omit<RedactSettings, 'REDACT_ALLOW'>): boolean =>
-  REDACT !== undefined || CONTENT === 'none';
 
 /** Returns what is masked without a key, as on a machine without a stack; `undefined` if nothing is. */
 export const redactionOf = (settings: RedactSettings): Redaction | undefined =>

@@ -2,7 +2,7 @@
 
 import { hash } from 'node:crypto';
 import { isIP } from 'node:net';
-import type { RedactKind } from '../core/settings/redact-setting.ts';
+import type { RedactKind } from '../../core/settings/redact-setting.ts';
 import { BIRTHS } from './births.ts';
 import { type Form, type Place, strengthAt } from './form.ts';
 import LENGTHS from './iban-lengths.json' with { type: 'json' };

@@ -1,9 +1,9 @@
 /** What makes a value a secret, and what only looks like one. The tables are in `secrets.json`. */
 
-import { Forms, find } from '../../../src/redact/find.ts';
-import ISSUERS from '../../../src/redact/issuers.json' with { type: 'json' };
-import { wordsOfName } from '../../../src/redact/words.ts';
-import TABLE from './secrets.json' with { type: 'json' };
+import { Forms, find } from '../../../src/captures/redact/find.ts';
+import ISSUERS from '../../../src/captures/redact/issuers.json' with { type: 'json' };
+import { wordsOfName } from '../../../src/captures/redact/words.ts';
+import TABLE from './redact-secrets.json' with { type: 'json' };
 
 const FORMS = new Forms(['jwt', 'url_credentials', 'api_key']);
 const itemsIn = (text: string, field = ''): string[] =>

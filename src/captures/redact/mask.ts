@@ -2,8 +2,8 @@
 
 import { createHmac, createSecretKey } from 'node:crypto';
 import { RE2JS } from 're2js';
-import type { Redaction } from '../core/settings/redact-setting.ts';
-import { jsonIn } from '../core/values/json-in.ts';
+import type { Redaction } from '../../core/settings/redact-setting.ts';
+import { jsonIn } from '../../core/values/json-in.ts';
 import { DATA_URL_MARK, fileIn, maskedBase64, maskedUrls, NOT_MASKED } from './encoded.ts';
 import { Forms, find, type Item, MAX_VALUE_CHARS, merged, respelled } from './find.ts';
 import type { Kind } from './kinds.ts';

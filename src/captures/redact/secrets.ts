@@ -1,6 +1,6 @@
 /** Secrets: keys, tokens, passwords, private keys. */
 
-import type { RedactKind } from '../core/settings/redact-setting.ts';
+import type { RedactKind } from '../../core/settings/redact-setting.ts';
 import type { Form, Place } from './form.ts';
 import ISSUERS from './issuers.json' with { type: 'json' };
 import { SIGNS } from './marks.ts';

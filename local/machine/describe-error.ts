@@ -1,5 +1,5 @@
 /** Error messages for a person at a terminal. */
-import { awsFailure } from './aws-failures.ts';
+import { awsFailure } from '../../src/core/errors/aws-failures.ts';
 
 /**
  * Formats an error: got and expected on a line each. An unexpected error keeps its stack, which is needed to fix it.

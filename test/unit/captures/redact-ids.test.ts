@@ -1,10 +1,10 @@
 /** What is an identifier by its form, its check digits and the words before it, and what is none. The tables are in `ids.json`. */
 
+import { Forms, find } from '../../../src/captures/redact/find.ts';
+import { wordsOfName } from '../../../src/captures/redact/words.ts';
 import { REDACT_KINDS } from '../../../src/core/settings/redact-setting.ts';
-import { Forms, find } from '../../../src/redact/find.ts';
-import { wordsOfName } from '../../../src/redact/words.ts';
 import { seeded } from '../../helpers/planted.ts';
-import TABLE from './ids.json' with { type: 'json' };
+import TABLE from './redact-ids.json' with { type: 'json' };
 
 const FORMS = new Forms(['national_id']);
 const idsIn = (text: string, field = '', forms = FORMS): string[] =>

@@ -4,7 +4,7 @@
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
-import { PermanentError } from '../errors/errors.ts';
+import { PermanentError } from '../core/errors/errors.ts';
 
 /** A third of the time of zlib's default, for a tenth more bytes. */
 const LEVEL = 3;

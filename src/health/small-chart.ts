@@ -3,8 +3,8 @@
  * color.
  */
 
-import { axis, BLUE, GREEN, INK, ORANGE, PURPLE, RED, svg } from './charts.ts';
-import { escapeHtml } from './html-page.ts';
+import { axis, BLUE, GREEN, INK, ORANGE, PURPLE, RED, svg } from '../core/text/charts.ts';
+import { escapeHtml } from '../core/text/html-page.ts';
 
 /** Three charts fit next to each other on a page, and one fits a phone's screen. */
 const [WIDTH, HEIGHT] = [340, 180];
