@@ -34,51 +34,49 @@ export function capabilitiesOf(version: string | undefined) {
   return { version, otlp: isSince(OTLP_SINCE) };
 }
 
-export class CapabilityProbe {
-  readonly #rest: MlflowRest;
-  #known: Promise<ServerCapabilities> | undefined;
-  #checkedAtMs = 0;
+export type CapabilityProbe = ReturnType<typeof capabilityProbe>;
+
+/** Asks the server for its version, and again once a minute. */
+export function capabilityProbe(rest: MlflowRest) {
+  let known: Promise<ServerCapabilities> | undefined;
+  let checkedAtMs = 0;
   /** OTLP turned out missing, for example behind a gateway with fewer routes. */
-  #lacksOtlp = false;
-
-  constructor(rest: MlflowRest) {
-    this.#rest = rest;
-  }
-
-  get(): Promise<ServerCapabilities> {
-    const age = Date.now() - this.#checkedAtMs;
+  let isWithoutOtlp = false;
+  const probe = async (): Promise<ServerCapabilities> => {
+    const can = capabilitiesOf(await versionOf(rest));
+    return { ...can, otlp: can.otlp && !isWithoutOtlp };
+  };
+  const get = (): Promise<ServerCapabilities> => {
+    const age = Date.now() - checkedAtMs;
     // A negative age means that the clock was set back.
-    if (age < 0 || age > REFRESH_MS) this.#known = undefined;
-    if (this.#known === undefined) this.#checkedAtMs = Date.now();
-    this.#known ??= this.#probe().catch((error) => {
-      this.#known = undefined;
+    if (age < 0 || age > REFRESH_MS) known = undefined;
+    if (known === undefined) checkedAtMs = Date.now();
+    known ??= probe().catch((error) => {
+      known = undefined;
       throw error;
     });
-    return this.#known;
-  }
+    return known;
+  };
+  return {
+    get,
+    /** Notes that OTLP turned out missing, and asks again, because the server may have been replaced. */
+    lacksOtlp: async (): Promise<void> => {
+      isWithoutOtlp = true;
+      known = undefined;
+      await get();
+    },
+  };
+}
 
-  /** Notes that OTLP turned out missing, and asks again, because the server may have been replaced. */
-  async lacksOtlp(): Promise<void> {
-    this.#lacksOtlp = true;
-    this.#known = undefined;
-    await this.get();
-  }
-
-  async #probe(): Promise<ServerCapabilities> {
-    const can = capabilitiesOf(await this.#version());
-    return { ...can, otlp: can.otlp && !this.#lacksOtlp };
-  }
-
-  async #version(): Promise<string | undefined> {
-    try {
-      const reply = await withRetries(this.#rest.retry, () => this.#rest.bytes({ method: 'GET', path: '/version' }));
-      return /^\d+\.[\d.]+/.exec(reply.toString('utf8').trim())?.[0];
-    } catch (error) {
-      if (error instanceof MlflowRefusedError) return undefined;
-      // A gateway in front of managed MLflow may forward only the API's routes. Assume the oldest version then.
-      if (this.#rest.target.kind !== 'url' && isAccessDenied(error)) return undefined;
-      throw error;
-    }
+async function versionOf(rest: MlflowRest): Promise<string | undefined> {
+  try {
+    const reply = await withRetries(rest.retry, () => rest.bytes({ method: 'GET', path: '/version' }));
+    return /^\d+\.[\d.]+/.exec(reply.toString('utf8').trim())?.[0];
+  } catch (error) {
+    if (error instanceof MlflowRefusedError) return undefined;
+    // A gateway in front of managed MLflow may forward only the API's routes. Assume the oldest version then.
+    if (rest.target.kind !== 'url' && isAccessDenied(error)) return undefined;
+    throw error;
   }
 }
 

@@ -4,7 +4,7 @@ import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import type { AwsCredentialIdentityProvider } from '@smithy/types';
 import type { RetryPolicy } from '../core/process/retry.ts';
 import { type Authorizer, anonymous, type MlflowSecretSource, secretAuthorizer, sigV4Authorizer } from './auth.ts';
-import { CapabilityProbe } from './capabilities.ts';
+import { capabilityProbe } from './capabilities.ts';
 import { AssessmentWriter, readTraces } from './existing-traces.ts';
 import { claimExperiment, experimentNotice, getExperiment, resolveExperiment } from './experiments.ts';
 import { MlflowRest, type RequestLimits } from './rest.ts';
@@ -57,16 +57,11 @@ export type TraceStore = Pick<
 export function createMlflowClient(options: MlflowClientOptions) {
   const target = parseTrackingUri(options.trackingUri, options.customEndpoint);
   const transport = createHttpTransport();
-  const rest = new MlflowRest({
-    target,
-    authorizer: authorizerFor(target, options),
-    transport,
-    retry: { ...MLFLOW_RETRY, ...options.retry },
-    timeoutMs: options.timeoutMs,
-    limits: options.limits,
-  });
-  const probe = new CapabilityProbe(rest);
-  const traceWriter = new TraceWriter({ rest, probe, ...(options.s3 ? { s3: options.s3 } : {}) });
+  const { timeoutMs, limits, s3 } = options;
+  const [authorizer, retry] = [authorizerFor(target, options), { ...MLFLOW_RETRY, ...options.retry }];
+  const rest = new MlflowRest({ target, authorizer, transport, retry, timeoutMs, limits });
+  const probe = capabilityProbe(rest);
+  const traceWriter = new TraceWriter({ rest, probe, s3 });
   const assessmentWriter = new AssessmentWriter(rest, probe);
   return {
     /**
@@ -85,7 +80,7 @@ export function createMlflowClient(options: MlflowClientOptions) {
       if (owner === undefined) return experiment;
       const notice = await experimentNotice(rest, name, experiment, owner);
       await claimExperiment(rest, experiment, name, owner);
-      return { ...experiment, ...(notice === undefined ? {} : { notice }) };
+      return { ...experiment, notice };
     },
     getExperiment: (id: string) => getExperiment(rest, id),
     /** Returns the existing traces among any number of ids, with their assessments. */
@@ -98,9 +93,9 @@ export function createMlflowClient(options: MlflowClientOptions) {
     /** The REST client for other calls: runs and their files. */
     rest,
     /** The capabilities of the server, refreshed every minute. */
-    capabilities: () => probe.get(),
+    capabilities: probe.get,
     /** Closes idle connections. */
-    close: () => transport.close(),
+    close: transport.close,
   };
 }
 

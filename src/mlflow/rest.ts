@@ -138,8 +138,7 @@ export class MlflowRest {
       method: call.method,
       url,
       headers: { 'user-agent': USER_AGENT, ...(contentType ? { 'content-type': contentType } : {}), ...call.headers },
-      ...(body ? { body } : {}),
-      ...(call.receive ? { receive: call.receive } : {}),
+      ...{ body, receive: call.receive },
       timeoutMs: timeoutMs + ((body?.length ?? 0) / BYTES_PER_SECOND) * 1000,
     };
     request.headers = await authorizer.authorize(request);

@@ -169,9 +169,13 @@ export class TraceSender {
     const unwritable: WriteTracesResult['refused'] = [];
     const prepared = function* (): Generator<T> {
       for (const trace of traces) {
-        const item = preparedOr(trace, method.prepare);
-        if ('reason' in item) unwritable.push({ traceId: trace.traceId, reason: item.reason });
-        else yield item.prepared;
+        try {
+          yield method.prepare(trace);
+        } catch (error) {
+          // A trace that cannot be serialized is refused, without affecting the others.
+          const message = `The trace could not be serialized: ${saidBy(error)}`;
+          unwritable.push({ traceId: trace.traceId, reason: { name: 'TraceNotBuilt', message } });
+        }
       }
     };
     const controls = controlTraces(this.#rest, experiment);
@@ -223,30 +227,13 @@ export class TraceSender {
   }
 }
 
-/** Returns a trace in the form that is sent. One that cannot be serialized is refused, without affecting the others. */
-function preparedOr<T>(
-  trace: TraceRecord,
-  prepare: (trace: TraceRecord) => T,
-): { prepared: T } | { reason: { name: string; message: string } } {
-  try {
-    return { prepared: prepare(trace) };
-  } catch (error) {
-    return { reason: { name: 'TraceNotBuilt', message: `The trace could not be serialized: ${saidBy(error)}` } };
-  }
-}
-
 /** Checks a reply with status 200: spans may have been rejected, or the reply may be the page of a gateway. */
 function assertAccepted(reply: Buffer): void {
   const rejected = rejectedSpans(reply);
   if (rejected === 0) return;
   const where = `POST ${OTLP_PATH}`;
-  if (rejected !== undefined) {
-    throw new MlflowRefusedError('MLflow rejected spans', {
-      got: `${rejected} spans rejected`,
-      where,
-      status: 200,
-    });
-  }
+  if (rejected !== undefined)
+    throw new MlflowRefusedError('MLflow rejected spans', { got: `${rejected} spans rejected`, where, status: 200 });
   throw notStored('The reply is not the protobuf reply to an OTLP request', `${reply.length} bytes`, where);
 }
 

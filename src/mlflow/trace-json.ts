@@ -55,13 +55,9 @@ export function factsBeforeSpans(experimentId: string, trace: TraceRecord): Reco
 
 /** Returns the facts of a trace, including facts that MLflow would compute from spans sent by OTLP. */
 export function traceInfo(experimentId: string, trace: TraceRecord): Record<string, unknown> {
-  const session = sessionOf(trace);
-  const user = userOf(trace);
   return {
     trace_id: trace.traceId,
-    ...(trace.clientRequestId === undefined
-      ? {}
-      : { client_request_id: cutIdentifier(trace.clientRequestId, MAX_CLIENT_ID_CHARS) }),
+    client_request_id: trace.clientRequestId && cutIdentifier(trace.clientRequestId, MAX_CLIENT_ID_CHARS),
     trace_location: { type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id: experimentId } },
     request_time: new Date(trace.startTimeMs).toISOString(),
     execution_duration: `${((trace.endTimeMs - trace.startTimeMs) / 1000).toFixed(3)}s`,
@@ -70,10 +66,10 @@ export function traceInfo(experimentId: string, trace: TraceRecord): Record<stri
     response_preview: storableText(trace.responsePreview, MAX_PREVIEW_CHARS),
     trace_metadata: {
       'mlflow.trace_schema.version': '3',
-      ...(trace.tokenUsage ? { 'mlflow.trace.tokenUsage': JSON.stringify(trace.tokenUsage) } : {}),
-      ...(session === undefined ? {} : { 'mlflow.trace.session': session }),
-      ...(user === undefined ? {} : { 'mlflow.trace.user': user }),
-      ...(trace.sourceRun === undefined ? {} : { 'mlflow.sourceRun': trace.sourceRun }),
+      'mlflow.trace.tokenUsage': trace.tokenUsage && JSON.stringify(trace.tokenUsage),
+      'mlflow.trace.session': sessionOf(trace),
+      'mlflow.trace.user': userOf(trace),
+      'mlflow.sourceRun': trace.sourceRun,
     },
     tags: traceTags(trace),
   };
@@ -86,18 +82,12 @@ export const storableValue = (value: AssessmentValue | undefined): AssessmentVal
   typeof value === 'string' ? storableText(value, MAX_RATIONALE_CHARS) : value;
 
 /** Returns the field with the content of the assessment. */
-const content = ({ value, error, isExpectation }: NewAssessment): Record<string, unknown> =>
-  isExpectation ? { expectation: { value: storableValue(value) } } : { feedback: feedback({ value, error }) };
-
-const feedback = ({ value, error }: Pick<NewAssessment, 'value' | 'error'>): Record<string, unknown> =>
-  error === undefined
-    ? { value: storableValue(value) }
-    : {
-        error: {
-          error_code: storableText(error.code, MAX_NAME_CHARS),
-          error_message: storableText(error.message, MAX_RATIONALE_CHARS),
-        },
-      };
+function content({ value, error, isExpectation }: NewAssessment): Record<string, unknown> {
+  if (isExpectation) return { expectation: { value: storableValue(value) } };
+  if (error === undefined) return { feedback: { value: storableValue(value) } };
+  const error_message = storableText(error.message, MAX_RATIONALE_CHARS);
+  return { feedback: { error: { error_code: storableText(error.code, MAX_NAME_CHARS), error_message } } };
+}
 
 const metadata = (assessment: NewAssessment): Record<string, string> =>
   Object.fromEntries(
@@ -114,14 +104,14 @@ export function assessmentJson(assessment: NewAssessment & { overrides?: string 
     assessment_id: assessment.assessmentId,
     trace_id: assessment.traceId,
     assessment_name: storableText(assessment.name, MAX_NAME_CHARS),
-    ...(assessment.spanId === undefined ? {} : { span_id: assessment.spanId }),
+    span_id: assessment.spanId,
     source: { source_type: assessment.sourceType, source_id: storableText(assessment.sourceId, MAX_NAME_CHARS) },
     create_time: time,
     last_update_time: time,
     ...content(assessment),
     ...rationale(assessment),
     metadata: metadata(assessment),
-    ...(assessment.overrides === undefined ? {} : { overrides: assessment.overrides }),
+    overrides: assessment.overrides,
     valid: true,
   };
 }
