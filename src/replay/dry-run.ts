@@ -10,22 +10,24 @@ import { localReader, type RangeReader } from './source/range-reader.ts';
 /** Maximum number of steps in the chart of the load over time. */
 const STEPS = 60;
 
-export interface DryRun {
-  requests: number;
+const nothing = () => ({
+  requests: 0,
   /** Seconds between the first and the last request; 0 without a schedule. */
-  seconds: number;
+  seconds: 0,
   /** Number of requests in the busiest second; 0 without a schedule. */
-  peakPerSecond: number;
-  meanPerSecond: number;
+  peakPerSecond: 0,
+  meanPerSecond: 0,
   /** Requests in each of at most 60 equal steps. */
-  shape: number[];
-  streaming: number;
-  contentTypes: Record<string, number>;
-  bodyBytes: number;
+  shape: [] as number[],
+  streaming: 0,
+  contentTypes: {} as Record<string, number>,
+  bodyBytes: 0,
   /** `captured` was counted by the captured endpoint; the rest is estimated at four characters per token. */
-  inputTokens: { total: number; captured: number };
-  outputTokens: { total: number; captured: number };
-}
+  inputTokens: { total: 0, captured: 0 },
+  outputTokens: { total: 0, captured: 0 },
+});
+
+export type DryRun = ReturnType<typeof nothing>;
 
 interface DryRunJob extends Pick<PreparerOptions, 'files' | 'options' | 'onSkipped'> {
   index: EntrySource;
@@ -37,20 +39,15 @@ interface DryRunJob extends Pick<PreparerOptions, 'files' | 'options' | 'onSkipp
   onBatch(requests: number): void;
 }
 
+/**
+ * Counts the requests of a schedule. Closes the reader.
+ *
+ * @example
+ *     const { requests, peakPerSecond } = await dryRun({ files, index, options, onSkipped, onBatch: () => {} });
+ */
 export async function dryRun(job: DryRunJob): Promise<DryRun> {
   const { files, options, keep, reader = localReader(files) } = job;
-  const found: DryRun = {
-    requests: 0,
-    seconds: 0,
-    peakPerSecond: 0,
-    meanPerSecond: 0,
-    shape: [],
-    streaming: 0,
-    contentTypes: {},
-    bodyBytes: 0,
-    inputTokens: { total: 0, captured: 0 },
-    outputTokens: { total: 0, captured: 0 },
-  };
+  const found = nothing();
   const perSecond = new SecondCounts();
   let skipped = 0;
   try {

@@ -55,20 +55,6 @@ export const mlflowFactsOf = ({ experiment, url }: { experiment: Experiment; url
   ...(url === undefined ? {} : { url }),
 });
 
-/** The first keys of `replay.json`, without secrets. */
-export const replayFactsOf = (replay: FinishedReplay): Record<string, unknown> => ({
-  target: replay.target,
-  options: replay.options,
-  captures: replay.captures,
-  start_ms: replay.startMs,
-  end_ms: replay.endMs,
-  sent: replay.sent,
-  unsent: replay.unsent,
-  was_cancelled: replay.wasCancelled,
-  client_bottleneck: bottleneckOf(replay) ?? null,
-  connections: { max_open: replay.maxConnections, failed_ahead: replay.warmFailures },
-});
-
 /** If the client's own delay exceeds this share of the median latency, it counts as a distortion. */
 const BOTTLENECK_SHARE = 0.1;
 /** A shorter delay is not noticeable. */

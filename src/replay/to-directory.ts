@@ -56,10 +56,10 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
     // Requests whose results cannot be kept are not sent: they would load the target without any use.
     onError: (error) => unwritable.abort(error),
   });
-  for (const line of request.skipped) results.skipped(line);
+  for (const line of request.skipped) results.skipped.add(line);
   const stopping = AbortSignal.any([unwritable.signal, ...(request.signal ? [request.signal] : [])]);
   const outcome = await send(request, results, stopping).catch(async (error: unknown) => {
-    await results.discard();
+    await results.inputs?.discard();
     throw error;
   });
   const startMs = outcome.clock.epochMs(outcome.startAt);
@@ -79,10 +79,8 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
     incomplete,
   };
   const mlflow = request.mlflow ? { mlflow: mlflowFactsOf(request.mlflow) } : {};
-  const unwritten = await results.finish(finished, { incomplete: incomplete ?? null, ...mlflow }).then(
-    () => undefined,
-    (error: unknown) => error,
-  );
+  const own = { incomplete: incomplete ?? null, ...mlflow };
+  const unwritten: unknown = await results.finish(finished, own).catch((error: unknown) => error);
   const rest = outcome.unsent > 0 ? await restOf(index, options, outcome) : undefined;
   return { ...finished, rest, unwritten };
 }
@@ -97,11 +95,11 @@ function send(request: ReplayRequest, results: ResultSet, signal: AbortSignal): 
       maxConcurrency: maxConcurrencyOf(options),
       // A line that cannot be sent counts once, even if several passes over the captures read it.
       onSkipped: (line, pass = 0) => {
-        if (pass === 0) results.skipped(line);
+        if (pass === 0) results.skipped.add(line);
       },
-      onPrepared: (prepared) => results.prepared(prepared),
+      onPrepared: (prepared) => results.inputs?.add(prepared),
       onStarted: (progress) => {
-        results.started(progress.startAt);
+        results.startAt = progress.startAt;
         request.onStarted?.(progress, results.stats);
       },
       onMeasured: (measured, clock) => results.measured(measured, clock),

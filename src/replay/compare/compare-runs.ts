@@ -2,7 +2,7 @@
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PermanentError } from '../../core/errors/errors.ts';
-import { compareReplies, regressionsOf } from './compare-replies.ts';
+import { compareReplies, type Regression, regressionsOf } from './compare-replies.ts';
 import { type ComparedData, type NewFailures, type RepliesData, repliesData } from './compared-data.ts';
 import {
   type Difference,
@@ -26,14 +26,7 @@ export interface RunsComparison extends JudgingResult {
   before: RunFacts;
   after: RunFacts;
   /** Requests that both runs sent, and their outcomes. `cancelled`: on purpose, in at least one run. */
-  paired: {
-    requests: number;
-    cancelled: number;
-    newlyFailing: number;
-    newlySucceeding: number;
-    onlyBefore: number;
-    onlyAfter: number;
-  };
+  paired: Record<'requests' | 'cancelled' | 'newlyFailing' | 'newlySucceeding' | 'onlyBefore' | 'onlyAfter', number>;
   metrics: Partial<Record<ComparedMetric, Record<Statistic, Difference>>>;
   errorRate: Difference;
   /** Comparison of the second run's replies with the first run's. Set if both runs kept their replies. */
@@ -42,31 +35,19 @@ export interface RunsComparison extends JudgingResult {
   notes: string[];
 }
 
-export interface RunFacts extends Pick<RunData, 'run' | 'directory' | 'target' | 'failed' | 'cancelledOnPurpose'> {
-  requests: number;
-}
+export type RunFacts = ReturnType<typeof factsOf>;
 
-/** One metric and statistic, measured in both runs. */
-export interface MetricRow {
-  metric: ComparedMetric;
-  statistic: Statistic;
-  difference: Difference;
-}
-
-/** All compared metrics and statistics, in the order of the tables. */
-export const metricRows = ({ metrics }: Pick<RunsComparison, 'metrics'>): MetricRow[] =>
+/** Returns each metric with each statistic that was measured in both runs, in the order of the tables. */
+export const metricRows = ({ metrics }: Pick<RunsComparison, 'metrics'>) =>
   METRIC_TAGS.flatMap((metric) => {
     const found = metrics[metric];
     return found ? STATISTICS.map((statistic) => ({ metric, statistic, difference: found[statistic] })) : [];
   });
 
-const factsOf = ({ run, location, target, requests, failed, cancelledOnPurpose }: RunData): RunFacts => ({
+const factsOf = ({ run, location, target, requests, failed, cancelledOnPurpose }: RunData) => ({
   run,
   directory: location,
-  target,
-  requests: requests.size,
-  failed,
-  cancelledOnPurpose,
+  ...{ target, requests: requests.size, failed, cancelledOnPurpose },
 });
 
 /** Number of failed requests, and of all requests that were not canceled on purpose. */
@@ -206,12 +187,7 @@ async function compareQuality(
   const onCut = (where: string): void => {
     if (!after.cutLines.includes(where)) after.cutLines.push(where);
   };
-  const found: {
-    row: number;
-    isRegressed: boolean;
-    isNewRefusal: boolean;
-    failures: ReturnType<typeof newFailures>;
-  }[] = [];
+  const found: { row: number; regressions: Regression[]; failures: ReturnType<typeof newFailures> }[] = [];
   const pairs = async function* (onPair?: (pair: StoredReply, row: number) => void): AsyncGenerator<StoredReply> {
     for await (const { reply, row } of repliesOf(after, onCut)) {
       const was = rowsBefore.get(row);
@@ -223,9 +199,7 @@ async function compareQuality(
   };
   const onPair = (pair: StoredReply, row: number): void => {
     if (!pair.comparison) return;
-    const regressions = regressionsOf(pair.comparison);
-    const isNewRefusal = regressions.includes('new-refusal');
-    found.push({ row, isRegressed: isRegressed(regressions), isNewRefusal, failures: newFailures(pair) });
+    found.push({ row, regressions: regressionsOf(pair.comparison), failures: newFailures(pair) });
   };
   try {
     for await (const pair of pairs(onPair)) tally.add(pair);
@@ -243,8 +217,8 @@ async function compareQuality(
   });
   return {
     cases: {
-      regressed: Float64Array.from(found, (one) => Number(one.isRegressed)),
-      newRefusals: Float64Array.from(found, (one) => Number(one.isNewRefusal)),
+      regressed: Float64Array.from(found, ({ regressions }) => Number(isRegressed(regressions))),
+      newRefusals: Float64Array.from(found, ({ regressions }) => Number(regressions.includes('new-refusal'))),
     },
     newFailures: Object.fromEntries(byScorer.filter(([, { of }]) => of > 0)),
   };

@@ -3,7 +3,7 @@
 import { namedCounts } from '../../core/text/terminal-text.ts';
 import type { Preference } from '../../judge/pairwise.ts';
 import type { PreparedRequest } from '../request/preparer.ts';
-import { REGRESSIONS, type Regression, type ReplyComparison, regressionsOf } from './compare-replies.ts';
+import { REGRESSIONS, type Regression, regressionsOf } from './compare-replies.ts';
 import { isEmptied, pairOf, replyText, type StoredReply } from './replies-file.ts';
 
 /** Number of pairs by the judge's verdict on the new reply. */
@@ -30,27 +30,30 @@ export interface RegressionRow extends Pick<PreparedRequest, 'eventId' | 'file' 
   rationale?: string;
 }
 
-export interface Quality {
-  compared: number;
-  identical: number;
-  same: number;
-  status: Record<ReplyComparison['status'], number>;
+const nothingCompared = () => ({
+  compared: 0,
+  identical: 0,
+  same: 0,
+  status: { 'both-ok': 0, 'both-failed': 0, 'newly-failing': 0, 'newly-succeeding': 0 },
   /** Number of replies with text. */
-  texts: number;
-  meanOverlap: number | null;
+  texts: 0,
+  meanOverlap: null as number | null,
   /** Words in the new replies ÷ words in the old replies, over all texts. */
-  lengthRatio: number | null;
-  refusals: { before: number; after: number };
-  /** `valuesChanged`: in the same structure. */
-  json: { compared: number; valuesChanged: number };
-  regressions: Record<Regression, number>;
+  lengthRatio: null as number | null,
+  refusals: { before: 0, after: 0 },
+  /** `valuesChanged`: pairs of the same structure with different values. */
+  json: { compared: 0, valuesChanged: 0 },
+  regressions: Object.fromEntries(REGRESSIONS.map((name) => [name, 0])) as Record<Regression, number>,
   /** Requests with at least one regression other than `little-in-common`. */
-  regressed: number;
+  regressed: 0,
   /**
    * Pairs with two replies that a judge can compare. Equal pairs need no verdict. Pairs with an empty new reply
-   * (`emptied`) are worse without one.
+   * (`emptied`) count as worse without a verdict.
    */
-  comparable: { equal: number; differing: number; emptied: number };
+  comparable: { equal: 0, differing: 0, emptied: 0 },
+});
+
+export interface Quality extends ReturnType<typeof nothingCompared> {
   /** `undecided`: the verdicts of the two orders contradict each other; `overBudget`: not asked, the budget was used up. */
   judged?: Judged;
   /**
@@ -85,20 +88,7 @@ const worseFirst = (a: RegressionRow, b: RegressionRow): number =>
 export class ReplyQualityTally {
   /** Over all texts: the shares of common words, and the words of both replies. */
   readonly #texts = { overlap: 0, before: 0, after: 0 };
-  readonly quality: Quality = {
-    compared: 0,
-    identical: 0,
-    same: 0,
-    status: { 'both-ok': 0, 'both-failed': 0, 'newly-failing': 0, 'newly-succeeding': 0 },
-    texts: 0,
-    meanOverlap: null,
-    lengthRatio: null,
-    refusals: { before: 0, after: 0 },
-    json: { compared: 0, valuesChanged: 0 },
-    regressions: Object.fromEntries(REGRESSIONS.map((name) => [name, 0])) as Record<Regression, number>,
-    regressed: 0,
-    comparable: { equal: 0, differing: 0, emptied: 0 },
-  };
+  readonly quality: Quality = nothingCompared();
   #withoutCaptured = 0;
   #rows: RegressionRow[] = [];
 

@@ -18,9 +18,13 @@ export interface CapturedComparison extends JudgingResult {
   regressions: RegressionRow[];
 }
 
-/** Writes `replies.jsonl` and `compare.json`, and with a judge `judged.jsonl`. */
-export function capturedReplies(directory: string) {
-  const file = new LineWriter(join(directory, REPLIES_FILE));
+/**
+ * Writes `replies.jsonl` and `compare.json`, and with a judge `judged.jsonl`.
+ *
+ * @param onError called when `replies.jsonl` can no longer be written; `close` throws the error as well
+ */
+export function capturedReplies(directory: string, onError?: (error: Error) => void) {
+  const file = new LineWriter(join(directory, REPLIES_FILE), onError);
   const tally = new ReplyQualityTally();
   const judge = async (judging: JudgeSettings): Promise<JudgingResult> => {
     const verdicts = new LineWriter(join(directory, JUDGED_FILE));
@@ -31,9 +35,9 @@ export function capturedReplies(directory: string) {
     }
   };
   return {
+    tally,
     /** Compares the reply. The returned function records the comparison. */
-    read: (measured: Measured) => {
-      const stored = comparedReply(measured);
+    read: (measured: Measured, stored = comparedReply(measured)) => {
       const line = JSON.stringify(stored);
       return () => {
         file.write(line);
@@ -51,7 +55,7 @@ export function capturedReplies(directory: string) {
       await writeWhole(join(directory, COMPARE_FILE), `${JSON.stringify(result, null, 1)}\n`);
       return result;
     },
-    /** Completes the file of replies alone. */
+    /** Completes the file of replies alone. @throws PermanentError `ResultsNotWritten` */
     close: () => file.close(),
   };
 }

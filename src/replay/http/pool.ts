@@ -56,7 +56,6 @@ export class ConnectionPool implements ConnectionOwner {
   maxOpen = 0;
   /** Connections ahead of a burst that could not be opened. */
   warmFailures = 0;
-  /** Number of connections that the server closed before they were used. */
   unused = 0;
   hasAnswered = false;
 
@@ -124,18 +123,14 @@ export class ConnectionPool implements ConnectionOwner {
   /** Sends a request on an idle connection, on one that is being opened, or on a new one. */
   send(exchange: Exchange): void {
     exchange.startedAt = performance.now();
-    const idle = this.#acquireIdle(exchange.startedAt);
-    if (idle) {
-      idle.send(exchange);
-      return;
-    }
     const [opening] = this.#opening;
-    if (opening) {
-      this.#opening.delete(opening);
-      opening.send(exchange);
+    const free = this.#acquireIdle(exchange.startedAt) ?? opening;
+    if (!free) {
+      this.#open(exchange);
       return;
     }
-    this.#open(exchange);
+    this.#opening.delete(free);
+    free.send(exchange);
   }
 
   get tls(): boolean {
@@ -197,10 +192,6 @@ export class ConnectionPool implements ConnectionOwner {
     this.#addresses = others;
     if (waiting) this.#open(waiting);
     return waiting !== undefined;
-  }
-
-  onUnused(): void {
-    this.unused++;
   }
 
   #acquireIdle(now: number): Connection | undefined {

@@ -56,7 +56,8 @@ export class InputsFile {
   }
 
   /**
-   * @param sent number of the first added requests that belong in the file
+   * Writes the file. The sent requests are the first of the added requests.
+   *
    * @returns why the file was left out; `undefined` if it was written
    */
   async finish(sent: number): Promise<string | undefined> {

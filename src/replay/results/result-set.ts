@@ -4,14 +4,12 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { sum } from '../../core/values/sum.ts';
 import type { RunClock } from '../clock.ts';
-import { type FinishedReplay, replayFactsOf } from '../finished.ts';
+import { bottleneckOf, type FinishedReplay } from '../finished.ts';
 import type { ExchangeError } from '../http/exchange.ts';
 import { isCancelledOnPurpose, type Measured, streamOf } from '../measure/measure.ts';
 import { ReportCollector } from '../measure/report-collector.ts';
 import { RunStats } from '../measure/run-stats.ts';
 import { REQUEST_METRICS, type RequestMetric } from '../metrics.ts';
-import type { PreparedRequest } from '../request/preparer.ts';
-import type { SkippedLine } from '../source/types.ts';
 import { InputsFile } from './inputs.ts';
 // Files of comparisons and of MLflow. Listed there so that a replay does not have to load those modules.
 import LATER_FILES from './later-files.json' with { type: 'json' };
@@ -53,41 +51,31 @@ export const unreadOf = (skipped: Record<string, number>): number =>
 export class ResultSet {
   readonly #options: ResultSetOptions;
   readonly #records: LineWriter;
-  readonly #inputs: InputsFile | undefined;
+  /** `inputs.json`. Absent if it is not asked for. */
+  readonly inputs: InputsFile | undefined;
   readonly stats = new RunStats();
   readonly report = new ReportCollector();
-  readonly #skipped: ReturnType<typeof skippedFile>;
-  #startAt = 0;
+  /** The lines that are not replayed. */
+  readonly skipped: ReturnType<typeof skippedFile>;
+  /** When the run's clock started, a time of `performance.now()`. */
+  startAt = 0;
 
   constructor(options: ResultSetOptions) {
     this.#options = options;
     mkdirSync(options.directory, { recursive: true });
     const { onError } = options;
     this.#records = new LineWriter(this.#path(FILES.records), onError);
-    this.#skipped = skippedFile(options.directory, onError);
-    this.#inputs = options.inputs ? new InputsFile(this.#path(FILES.inputs)) : undefined;
+    this.skipped = skippedFile(options.directory, onError);
+    this.inputs = options.inputs ? new InputsFile(this.#path(FILES.inputs)) : undefined;
   }
 
   #path(name: string): string {
     return join(this.#options.directory, name);
   }
 
-  /** Sets the start of the run's clock, a time of `performance.now()`. */
-  started(startAt: number): void {
-    this.#startAt = startAt;
-  }
-
-  prepared(request: PreparedRequest): void {
-    this.#inputs?.add(request);
-  }
-
-  skipped(line: SkippedLine): void {
-    this.#skipped.add(line);
-  }
-
-  /** Lines that were not replayed, by reason. */
+  /** Number of lines that are not replayed, by reason. */
   get skippedReasons(): ReadonlyMap<string, number> {
-    return this.#skipped.reasons;
+    return this.skipped.reasons;
   }
 
   measured(measured: Measured, clock: RunClock): void {
@@ -97,7 +85,7 @@ export class ResultSet {
     const keep = read?.(measured, clock);
     const record = recordLine(measured, clock, workerId);
     this.stats.add(measured, epoch);
-    this.report.add(measured, this.#startAt);
+    this.report.add(measured, this.startAt);
     this.#records.write(record);
     keep?.();
   }
@@ -109,36 +97,19 @@ export class ResultSet {
    * @throws PermanentError `ResultsNotWritten` when lines are missing; the figures are written nevertheless
    */
   async finish(replay: FinishedReplay, own: Record<string, unknown>): Promise<void> {
-    const failure = await this.close().then(
-      () => undefined,
-      (error: unknown) => error,
-    );
-    // On a full disk, its space is needed for the figures.
-    if (failure !== undefined) await this.discard();
+    const failure: unknown = await this.close().catch((error: unknown) => error);
+    // On a full disk, the figures need the space of the inputs.
+    if (failure !== undefined) await this.inputs?.discard();
     for (const [name, text] of Object.entries(figureFiles(replay, own))) await writeWhole(this.#path(name), text);
     if (failure !== undefined) throw failure;
-    const leftOut = await this.finishInputs(replay.sent);
+    const leftOut = await this.inputs?.finish(replay.sent);
     if (leftOut !== undefined)
       await writeWhole(this.#path(FILES.replay), ownJson(replay, { ...own, inputs_left_out: leftOut }));
   }
 
-  /**
-   * Writes `inputs.json`, after `close`. The sent requests are the first of the prepared requests.
-   *
-   * @returns why it was left out; `undefined` if it was written
-   */
-  async finishInputs(sent: number): Promise<string | undefined> {
-    return this.#inputs?.finish(sent);
-  }
-
-  /** Deletes the temporary file of `finish`, if that will not be called. */
-  async discard(): Promise<void> {
-    await this.#inputs?.discard();
-  }
-
   /** Completes the files with one line per request. */
   async close(): Promise<void> {
-    const closed = await Promise.allSettled([this.#records.close(), this.#skipped.close()]);
+    const closed = await Promise.allSettled([this.#records.close(), this.skipped.close()]);
     for (const one of closed) if (one.status === 'rejected') throw one.reason;
   }
 }
@@ -155,10 +126,16 @@ export function figureFiles(replay: FinishedReplay, own: Record<string, unknown>
 }
 
 function ownJson(replay: FinishedReplay, own: Record<string, unknown>): string {
-  const { stats, report, skippedReasons } = replay.results;
+  const { run, target, options, captures, sent, unsent, results } = replay;
+  const { stats, report, skippedReasons } = results;
   const content = {
-    run: replay.run,
-    ...replayFactsOf(replay),
+    ...{ run, target, options, captures },
+    start_ms: replay.startMs,
+    end_ms: replay.endMs,
+    ...{ sent, unsent },
+    was_cancelled: replay.wasCancelled,
+    client_bottleneck: bottleneckOf(replay) ?? null,
+    connections: { max_open: replay.maxConnections, failed_ahead: replay.warmFailures },
     ...own,
     skipped: Object.fromEntries(skippedReasons),
     statistics: stats.toJSON(),

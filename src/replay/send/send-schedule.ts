@@ -18,7 +18,7 @@ import type { SendSchedule } from '../schedule/timing.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { Feeder } from './feeder.ts';
 import type { SendJob, SendOutcome } from './job.ts';
-import { SlicedQueue } from './slices.ts';
+import { slicedQueue } from './slices.ts';
 import { Warmer } from './warmer.ts';
 
 /** Time between readiness and the first request, so that the first requests are not late. */
@@ -27,7 +27,15 @@ const WARMUP_CONCURRENCY = 8;
 /** The error of a request that was in flight when the run ended early. */
 const STOPPED = { code: 499, type: CANCELLED_TYPE, message: 'The replay was stopped' };
 
-/** @throws PermanentError `TargetUnreachable` before the first request */
+/**
+ * Sends all requests of a job. Closes its reader and its connections.
+ *
+ * @param signal stops sending, and cancels the requests in flight
+ * @throws PermanentError `TargetUnreachable` before the first request
+ *
+ * @example
+ *     const { sent, unsent } = await sendSchedule({ ...job, schedule: scheduleFromIndex(index, options) });
+ */
 export async function sendSchedule(job: SendJob, signal?: AbortSignal): Promise<SendOutcome> {
   const clock = new RunClock();
   const pool = job.pool ?? new ConnectionPool(job.target.origin);
@@ -68,7 +76,7 @@ class Sender {
   readonly #warmer: Warmer;
   readonly #feeder: Feeder;
   /** Requests that have ended and are not recorded yet. */
-  readonly #ended: SlicedQueue<Completion>;
+  readonly #ended: ReturnType<typeof slicedQueue<Completion>>;
   #unrecorded: SendOutcome['unrecorded'];
 
   constructor(job: SendJob, pool: ConnectionPool, clock: RunClock) {
@@ -76,13 +84,13 @@ class Sender {
     this.#objectives = parseGoodput(job.options.goodput);
     this.#pool = pool;
     this.#clock = clock;
-    this.#ended = new SlicedQueue<Completion>(
+    this.#ended = slicedQueue(
       (done) => this.#record(done),
       () => this.#dispatcher.tick(),
     );
     this.#dispatcher = new Dispatcher(job, pool, (done) => this.#ended.push(done));
     this.#warmer = new Warmer(job, pool, this.#dispatcher);
-    this.#feeder = new Feeder(job, this.#dispatcher, () => this.#ended.length);
+    this.#feeder = new Feeder(job, this.#dispatcher, this.#ended.length);
   }
 
   #record(done: Completion): void {

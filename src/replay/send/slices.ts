@@ -3,54 +3,35 @@
 /** The longest time that a slice occupies the event loop. */
 const SLICE_MS = 1;
 
-/** Handles items in order, one slice at a time. Due requests are sent before each slice. */
-export class SlicedQueue<T> {
-  readonly #items: T[] = [];
-  readonly #handle: (item: T) => void;
-  readonly #beforeSlice: () => void;
-  #scheduled = false;
-  #idle: (() => void)[] = [];
-
-  constructor(handle: (item: T) => void, beforeSlice: () => void) {
-    this.#handle = handle;
-    this.#beforeSlice = beforeSlice;
-  }
-
-  get length(): number {
-    return this.#items.length;
-  }
-
-  push(item: T): void {
-    this.#items.push(item);
-    this.#schedule();
-  }
-
-  /** Resolves when the queue is empty. */
-  drained(): Promise<void> {
-    if (this.length === 0) return Promise.resolve();
-    return new Promise((resolve) => this.#idle.push(resolve));
-  }
-
-  #schedule(): void {
-    if (this.#scheduled) return;
-    this.#scheduled = true;
-    setImmediate(() => this.#slice());
-  }
-
-  #slice(): void {
-    this.#scheduled = false;
-    this.#beforeSlice();
+/** Handles items in order, one slice at a time. `beforeSlice` sends due requests. */
+export function slicedQueue<T>(handle: (item: T) => void, beforeSlice: () => void) {
+  const items: T[] = [];
+  let next: NodeJS.Immediate | undefined;
+  let whenEmpty = (): void => {};
+  const slice = (): void => {
+    next = undefined;
+    beforeSlice();
     const until = performance.now() + SLICE_MS;
-    while (this.length > 0) {
-      this.#handle(this.#items.shift() as T);
+    while (items.length > 0) {
+      handle(items.shift() as T);
       if (performance.now() >= until) break;
     }
-    if (this.length > 0) {
-      this.#schedule();
-      return;
-    }
-    for (const resolve of this.#idle.splice(0)) resolve();
-  }
+    if (items.length > 0) next ??= setImmediate(slice);
+    else whenEmpty();
+  };
+  return {
+    length: (): number => items.length,
+    push: (item: T): void => {
+      items.push(item);
+      next ??= setImmediate(slice);
+    },
+    /** Resolves when the queue is empty. Call it once. */
+    drained: (): Promise<void> =>
+      new Promise((resolve) => {
+        whenEmpty = resolve;
+        if (items.length === 0) resolve();
+      }),
+  };
 }
 
 /** Lets loops that wait for I/O yield when their time slice is over. */

@@ -6,7 +6,7 @@ import { type CaptureScope, filesUnder } from '../../../captures/files/capture-o
 import { type connectRedaction, redactionOf } from '../../../captures/redact/redaction.ts';
 import type { FunctionContext } from '../../../core/aws/function-context.ts';
 import type { Storage, Work } from '../../../core/aws/storage.ts';
-import { putFile, TextUpload } from '../../../core/aws/uploads.ts';
+import { putFile } from '../../../core/aws/uploads.ts';
 import { CONTRACT } from '../../../core/contract/contract.ts';
 import type { ReplayPlanRequest, ReplayPlanResult, ShardManifestLine } from '../../../core/contract/replay.ts';
 import { replayKeys } from '../../../core/contract/work-keys.ts';
@@ -35,7 +35,13 @@ import {
 import { cloudTarget } from '../target.ts';
 import { type CaptureObject, objectReader, scannersOf } from '../work-bucket/schedule-file.ts';
 import { stopMark } from '../work-bucket/stop-order.ts';
-import { type PlannedMlflow, plannedSkippedKey, type ShardPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
+import {
+  LINES,
+  type PlannedMlflow,
+  plannedSkippedKey,
+  type ShardPlan,
+  type StoredPlan,
+} from '../work-bucket/stored-plan.ts';
 import { ConversationFinder } from './conversations.ts';
 import { parseReplayInput, type ReplayJob } from './input.ts';
 import { type EvaluationPorts, findMlflowPlace, planJudge } from './plan-evaluation.ts';
@@ -84,7 +90,7 @@ export async function planReplay({ input, run }: ReplayPlanRequest, deps: PlanDe
     if (job.dryRun) await writeDryRun(captures, job, skipped, own, remainingMs, keep);
     const shards = job.dryRun ? [] : await writeSchedules(captures, job, bounds, own, remainingMs);
     const listed = await skipped.close();
-    if (listed) await putFile(storage, bucket, plannedSkippedKey(run.name), listed, 'application/jsonlines');
+    if (listed) await putFile(storage, bucket, plannedSkippedKey(run.name), listed, LINES);
     const startAtEpochMs = now() + startLeadMs(shards, job.options.warmup);
     const { source, window, target, options, compare } = job;
     const plan: StoredPlan = {
@@ -106,7 +112,7 @@ export async function planReplay({ input, run }: ReplayPlanRequest, deps: PlanDe
     };
     if ('endpoint' in plan.target) plan.marks = await registerAll(storage, bucket, plan);
     const manifest = { bucket, key: replayKeys.manifest(run.name) };
-    await writeManifest(storage, manifest, plan);
+    await storage.putText(bucket, manifest.key, manifestOf(plan), LINES);
     // Last, because a run that no plan names would stay open.
     if (shards.length > 0) mlflow = await place?.openRun(run, startAtEpochMs);
     plan.mlflow = mlflow ?? null;
@@ -187,20 +193,16 @@ async function registerAll(
   return marks;
 }
 
-async function writeManifest(
-  storage: Storage,
-  { bucket, key }: { bucket: string; key: string },
-  { run, shards, startAtEpochMs, options }: StoredPlan,
-): Promise<void> {
-  const manifest = new TextUpload(storage, bucket, key);
-  for (const { shard, firstDueMs } of shards) {
+/** Returns the shards as lines for the Map, each with the time at which it is called. */
+function manifestOf({ run, shards, startAtEpochMs, options }: StoredPlan): string {
+  const lines = shards.map(({ shard, firstDueMs }) => {
     // Shard 0 first sends the warm-up.
     const lead = SHARD_LEAD_MS + (shard === 0 && options.warmup > 0 ? WARMUP_LEAD_MS : 0);
     const at = startAtEpochMs + (firstDueMs ?? 0) - lead;
     const waitUntil = `${new Date(at).toISOString().slice(0, 19)}Z`;
-    await manifest.writeLine({ run, shard, waitUntil } satisfies ShardManifestLine);
-  }
-  await manifest.close();
+    return `${JSON.stringify({ run, shard, waitUntil } satisfies ShardManifestLine)}\n`;
+  });
+  return lines.join('');
 }
 
 // ------------------------------------------------------------------------------------------------------------ captures

@@ -10,8 +10,9 @@ import { REPLAY_DISK_MIB } from '../../../core/contract/replay.ts';
 import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { PermanentError, saidBy } from '../../../core/errors/errors.ts';
 import type { RunClock } from '../../clock.ts';
-import { ReplyQualityTally, type TallyJson } from '../../compare/quality.ts';
-import { comparedReply, pairOf, REPLIES_FILE } from '../../compare/replies-file.ts';
+import type { TallyJson } from '../../compare/quality.ts';
+import { comparedReply, pairOf } from '../../compare/replies-file.ts';
+import { capturedReplies } from '../../compare/with-captured.ts';
 import type { Measured } from '../../measure/measure.ts';
 import type { CollectorJson } from '../../measure/report-collector.ts';
 import type { RunStatsJson } from '../../measure/run-stats.ts';
@@ -48,8 +49,7 @@ export class ShardResults {
   readonly #directory: string;
   readonly set: ResultSet;
   /** Present if replies are compared. */
-  readonly #replies: LineWriter | undefined;
-  readonly #tally: ReplyQualityTally | undefined;
+  readonly #replies: ReturnType<typeof capturedReplies> | undefined;
   /** Present if the exchanges become traces. */
   readonly #exchanges: LineWriter | undefined;
   readonly #plan: StoredPlan;
@@ -64,24 +64,21 @@ export class ShardResults {
     const read = (measured: Measured, clock: RunClock) => this.#read(measured, clock);
     this.set = new ResultSet({ directory, inputs: true, workerId: `shard_${shard.shard}`, read, onError });
     this.#shard = shard;
-    const open = (name: string): LineWriter => new LineWriter(join(directory, name), onError);
-    this.#replies = plan.compare ? open(REPLIES_FILE) : undefined;
-    this.#tally = plan.compare ? new ReplyQualityTally() : undefined;
-    this.#exchanges = plan.mlflow ? open(EXCHANGES_FILE) : undefined;
+    this.#replies = plan.compare ? capturedReplies(directory, onError) : undefined;
+    this.#exchanges = plan.mlflow ? new LineWriter(join(directory, EXCHANGES_FILE), onError) : undefined;
     this.#plan = plan;
   }
 
-  /** @returns writes the lines of the reply and of the exchange */
+  /** Reads the outcome of a request. @returns a function that writes the lines of the reply and of the exchange */
   #read(measured: Measured, clock: RunClock): () => void {
     const { target, run, mlflow, judge } = this.#plan;
     const stored = this.#replies && comparedReply(measured);
+    const keep = this.#replies?.read(measured, stored);
     const captured = judge && stored && pairOf(stored) ? capturedPlace(measured) : undefined;
     const sender = { run, target: traceNameOf(targetFacts(target), run), mlflowRun: mlflow?.runId };
-    const reply = stored && JSON.stringify(stored);
     const exchange = this.#exchanges && exchangeOf(measured, clock, sender, captured);
     return () => {
-      if (reply !== undefined) this.#replies?.write(reply);
-      if (stored) this.#tally?.add(stored);
+      keep?.();
       if (exchange !== undefined) this.#exchanges?.write(exchange);
     };
   }
@@ -93,7 +90,7 @@ export class ShardResults {
    */
   async store(storage: Storage, bucket: string, prefix: string, figures: ShardFigures): Promise<ShardResult> {
     await this.#close(figures);
-    const inputsLeftOut = await this.set.finishInputs(figures.sent);
+    const inputsLeftOut = await this.set.inputs?.finish(figures.sent);
     const { stats, report, skippedReasons } = this.set;
     const exchanges = replayKeys.exchanges(this.#plan.run, this.#shard.shard);
     for (const name of await readdir(this.#directory)) {
@@ -106,7 +103,7 @@ export class ShardResults {
       skipped: Object.fromEntries(skippedReasons),
       stats: stats.toJSON(),
       report: report.toJSON(),
-      replies: this.#tally?.toJSON(),
+      replies: this.#replies?.tally.toJSON(),
       inputsLeftOut,
     };
     await storage.putJson(bucket, `${prefix}${SHARD_FILES.result}`, result);

@@ -119,9 +119,11 @@ async function send(
         featureNames: environment.FEATURE_NAMES,
         redaction: (await redacted(plan.redactKey)).redaction,
         ...(capturesId === undefined ? {} : { traceIdOf: (line: Buffer) => traceIdOf(capturesId, line) }),
-        onSkipped: (line) => results.set.skipped(line),
-        onPrepared: (request) => results.set.prepared(request),
-        onStarted: ({ startAt }) => results.set.started(startAt),
+        onSkipped: (line) => results.set.skipped.add(line),
+        onPrepared: (request) => results.set.inputs?.add(request),
+        onStarted: ({ startAt }) => {
+          results.set.startAt = startAt;
+        },
         onMeasured: (measured, clock) => results.set.measured(measured, clock),
       },
       // Requests whose results cannot be kept are not sent: they would load the target without any use.
