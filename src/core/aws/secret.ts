@@ -34,7 +34,8 @@ const TRANSIENT = /Throttl|TooManyRequests|ExpiredToken/;
 
 interface SecretErrors {
   unreadable: PermanentErrorName;
-  unavailable: RetryableErrorName;
+  /** Absent: no retry would help, so that every failure is `unreadable`. */
+  unavailable?: RetryableErrorName;
 }
 
 /**
@@ -69,8 +70,8 @@ export function secretError(error: unknown, where: string, names: SecretErrors, 
   const { name, $metadata } = error as Error & { $metadata?: { httpStatusCode?: number } };
   const facts = { got: saidBy(error), where };
   const status = $metadata?.httpStatusCode;
-  if (status !== undefined && status >= 400 && status < 500 && status !== 429 && !TRANSIENT.test(name)) {
+  const isRefused = status !== undefined && status >= 400 && status < 500 && status !== 429 && !TRANSIENT.test(name);
+  if (isRefused || names.unavailable === undefined)
     return new PermanentError(names.unreadable, `${what} could not be read`, facts, error);
-  }
   return new RetryableError(names.unavailable, `${what} could not be read`, facts, error);
 }

@@ -1,6 +1,7 @@
 /** Sends requests to a URL. */
 
-import { PermanentError, saidBy } from '../../core/errors/errors.ts';
+import { loadSecret } from '../../core/aws/secret.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
 import { jsonIn } from '../../core/values/json-in.ts';
 import type { Origin } from '../http/connection.ts';
 import { headerSafe, httpRequest, originOf, shownUrl, type Target, USER_AGENT } from '../request/target.ts';
@@ -87,18 +88,9 @@ export function urlTarget(url: string, headers: Record<string, string> = {}, ref
 
 /** @throws PermanentError `HeadersUnavailable`, `InvalidHeader` */
 export async function secretHeaders(secretId: string): Promise<Record<string, string>> {
-  const { SecretsManagerClient, GetSecretValueCommand } = await import('@aws-sdk/client-secrets-manager');
-  const client = new SecretsManagerClient({});
-  let text: string | undefined;
-  try {
-    text = (await client.send(new GetSecretValueCommand({ SecretId: secretId }))).SecretString;
-  } catch (error) {
-    const facts = { got: saidBy(error), where: secretId };
-    throw new PermanentError('HeadersUnavailable', 'The secret with the headers cannot be read', facts, error);
-  } finally {
-    client.destroy();
-  }
-  const headers = parseHeaders(text ?? '', secretId);
+  const names = { unreadable: 'HeadersUnavailable' } as const;
+  const { text } = await loadSecret(undefined, secretId, names, 'The secret with the headers');
+  const headers = parseHeaders(text, secretId);
   if (Object.keys(headers).length > 0) return headers;
   return refuse('The secret contains no header', secretId);
 }
