@@ -13,7 +13,16 @@ import { readLabels } from '../labels/read-labels.ts';
 import { digestOf, listSegments, readSegment, settleSegment, type WaitingSegment } from '../labels/waiting.ts';
 import { comparable, isSameForm, labelForms, type MaskSettings } from '../masked.ts';
 import { STEP_RESERVE_MS, type StepDependencies, type StepResult } from '../types.ts';
-import { applyLabel, HourOutcomes, isAboutSame, LabelGroup, labeledRow, rowKey, type Waiting } from './label-group.ts';
+import {
+  applyLabel,
+  type HourOutcomes,
+  hourOutcomes,
+  isAboutSame,
+  LabelGroup,
+  labeledRow,
+  rowKey,
+  type Waiting,
+} from './label-group.ts';
 import { type HourDraft, rewriteHour } from './labeled-store.ts';
 import { readIds, readPredictions } from './read-predictions.ts';
 
@@ -98,9 +107,9 @@ async function joinHour(
 ): Promise<void> {
   const bucket = settings.WORK_BUCKET;
   const hour = hourOf(at * HOUR_SECONDS * 1000);
-  let outcomes = new HourOutcomes({});
+  let outcomes = hourOutcomes();
   const change = async function* (draft: HourDraft): AsyncGenerator<LabeledRow> {
-    outcomes = new HourOutcomes(draft.settled);
+    outcomes = hourOutcomes();
     const done = new Set<string>();
     for await (const row of draft.rows) {
       const labels = labelsFor(group, row).filter((label) => isAboutSame(label, row));
@@ -120,7 +129,7 @@ async function joinHour(
         yield applied(labeledRow(comparable(prediction, settings), first, settings), labels, outcomes, settings);
       }
     }
-    draft.changed = outcomes.record() || draft.changed;
+    draft.changed = outcomes.record(draft.settled) || draft.changed;
   };
   const etag = await rewriteHour(storage, bucket, hour, change);
   // Mark the hour even if it already had all labels: a killed function may have stopped right before this.

@@ -140,43 +140,36 @@ export class LabelGroup {
 const byTime = (a: Label, b: Label): number =>
   a.timeMs - b.timeMs || a.line - b.line || (String(a.value) < String(b.value) ? -1 : 1);
 
+export type HourOutcomes = ReturnType<typeof hourOutcomes>;
+
 /**
- * The outcomes of the labels of a group in one hour. Each attempt at an hour has its own outcomes, because another
- * attempt may follow.
+ * Collects the outcomes of the labels of a group in one hour. Each attempt at an hour has its own outcomes, because
+ * another attempt may follow.
  */
-export class HourOutcomes {
-  readonly #found = new Map<Waiting, JoinOutcome>();
-  readonly #settled: Settled;
-
-  /** @param settled the hour's outcomes of earlier labels */
-  constructor(settled: Settled) {
-    this.#settled = settled;
-  }
-
-  set(label: Waiting, outcome: JoinOutcome): void {
-    this.#found.set(label, better(this.#found.get(label), outcome));
-  }
-
-  /** Adds the outcomes to those of the hour. @returns whether any outcome is new */
-  record(): boolean {
-    let isNew = false;
-    for (const [label, outcome] of this.#found) {
-      this.#settled[label.segment] ??= {};
-      const lines = this.#settled[label.segment] as Settled[string];
-      const known = lines[label.line];
-      this.#found.set(label, known ?? outcome);
-      lines[label.line] ??= outcome;
-      isNew ||= known === undefined;
-    }
-    return isNew;
-  }
-
-  /** Passes the outcomes to the labels, once the hour is stored. */
-  pass(): void {
-    for (const [label, outcome] of this.#found) {
-      label.outcome = better(label.outcome, outcome);
-    }
-  }
+export function hourOutcomes() {
+  const found = new Map<Waiting, JoinOutcome>();
+  return {
+    set: (label: Waiting, outcome: JoinOutcome): void => {
+      found.set(label, better(found.get(label), outcome));
+    },
+    /** Adds the outcomes to the outcomes of earlier labels of the hour. @returns whether any outcome is new */
+    record: (settled: Settled): boolean => {
+      let isNew = false;
+      for (const [label, outcome] of found) {
+        settled[label.segment] ??= {};
+        const lines = settled[label.segment] as Settled[string];
+        const known = lines[label.line];
+        found.set(label, known ?? outcome);
+        lines[label.line] ??= outcome;
+        isNew ||= known === undefined;
+      }
+      return isNew;
+    },
+    /** Passes the outcomes to the labels, once the hour is stored. */
+    pass: (): void => {
+      for (const [label, outcome] of found) label.outcome = better(label.outcome, outcome);
+    },
+  };
 }
 
 /** A prediction and the question that was answered: a true answer, or a person's answer to a scorer's question. */

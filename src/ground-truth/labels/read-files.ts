@@ -6,6 +6,7 @@ import { type ListedFile, listedFileSchema } from '../../core/contract/input.ts'
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError, toNamedError } from '../../core/errors/errors.ts';
 import { logger } from '../../core/process/logging.ts';
+import { addCounts, noCounts } from '../../core/values/counts.ts';
 import { sum } from '../../core/values/sum.ts';
 import { maskedFault, maskedLabel } from '../masked.ts';
 import { labelCounts, type ReadResult, STEP_RESERVE_MS, type StepDependencies } from '../types.ts';
@@ -103,15 +104,15 @@ async function readFile(
   const reportKey = truthKeys.file(digest);
   const workBucket = deps.environment.WORK_BUCKET;
   if ((await storage.head(workBucket, reportKey)) !== undefined) return reportKey;
-  const fileLog = new FileLog(digest, deps);
-  const error = facts === undefined ? MISSING : await readInto(fileLog, facts, deps);
+  const log = fileLog(digest, deps);
+  const error = facts === undefined ? MISSING : await readInto(log, facts, deps);
   if (error === 'noTime' && !isFirst) return undefined;
   const report: LabelFileReport = {
     bucket,
     key,
     etag: file.etag,
     readAt: new Date().toISOString(),
-    ...fileLog.result(error === 'noTime' ? TOO_SLOW : error),
+    ...log.result(error === 'noTime' ? TOO_SLOW : error),
   };
   // Only the first report counts: labels in its segments may have been joined already.
   await storage.putJsonIf(workBucket, reportKey, report);
@@ -121,7 +122,7 @@ async function readFile(
 
 /** @returns why no part of the file can be used */
 async function readInto(
-  fileLog: FileLog,
+  log: ReturnType<typeof fileLog>,
   facts: ObjectFacts,
   { storage, environment, remainingMs }: StepDependencies,
 ): Promise<LabelFileReport['error'] | 'noTime'> {
@@ -130,9 +131,9 @@ async function readInto(
     const file = { name: facts.key, timeMs: facts.lastModifiedMs };
     for await (const item of readLabels(bytes, file, environment.GROUND_TRUTH)) {
       if (remainingMs() < STEP_RESERVE_MS) return 'noTime';
-      await fileLog.add('id' in item ? maskedLabel(item, environment) : maskedFault(item, environment));
+      await log.add('id' in item ? maskedLabel(item, environment) : maskedFault(item, environment));
     }
-    await fileLog.flush();
+    await log.flush();
     return undefined;
   } catch (error) {
     const named = toNamedError(error);
@@ -143,46 +144,37 @@ async function readInto(
 }
 
 /** Collects the contents of a file: writes labels in segments as they arrive, and counts faults. */
-class FileLog {
-  readonly #digest: string;
-  readonly #deps: StepDependencies;
-  readonly #reasons = new Map<string, number>();
-  readonly #faults: LabelFault[] = [];
-  readonly #segments: LabelCounts[] = [];
-  #labels: Label[] = [];
-  #chars = 0;
-
-  constructor(digest: string, deps: StepDependencies) {
-    this.#digest = digest;
-    this.#deps = deps;
-  }
-
-  async add(item: Label | LabelFault): Promise<void> {
-    if ('id' in item) {
-      this.#labels.push(item);
-      this.#chars += item.id.length + String(item.value).length;
-      if (this.#labels.length >= SEGMENT_LABELS || this.#chars >= SEGMENT_CHARS) await this.flush();
-      return;
-    }
-    this.#reasons.set(item.name, (this.#reasons.get(item.name) ?? 0) + 1);
-    if (this.#faults.length < MAX_FAULTS) this.#faults.push(item);
-  }
-
-  async flush(): Promise<void> {
-    if (this.#labels.length === 0) return;
-    const { storage, environment } = this.#deps;
-    const name = segmentName(this.#digest, this.#segments.length);
-    this.#segments.push(await writeSegment(storage, environment.WORK_BUCKET, name, this.#labels));
-    this.#labels = [];
-    this.#chars = 0;
-  }
-
-  /** @param error if set, no line of the file counts */
-  result(error: LabelFileReport['error']): Omit<LabelFileReport, 'bucket' | 'key' | 'etag' | 'readAt'> {
-    const none = { counts: labelCounts(), reasons: {}, faults: [], replacedLabels: [], parts: [] };
-    if (error !== undefined) return { ...none, error };
-    const counts = labelCounts(this.#segments, sum(this.#reasons.values()));
-    const reasons = Object.fromEntries(this.#reasons);
-    return { ...none, counts, reasons, faults: this.#faults, parts: this.#segments };
-  }
+function fileLog(digest: string, { storage, environment }: StepDependencies) {
+  const reasons = noCounts();
+  const faults: LabelFault[] = [];
+  const segments: LabelCounts[] = [];
+  let labels: Label[] = [];
+  let chars = 0;
+  const flush = async (): Promise<void> => {
+    if (labels.length === 0) return;
+    const name = segmentName(digest, segments.length);
+    segments.push(await writeSegment(storage, environment.WORK_BUCKET, name, labels));
+    labels = [];
+    chars = 0;
+  };
+  return {
+    add: async (item: Label | LabelFault): Promise<void> => {
+      if ('id' in item) {
+        labels.push(item);
+        chars += item.id.length + String(item.value).length;
+        if (labels.length >= SEGMENT_LABELS || chars >= SEGMENT_CHARS) await flush();
+        return;
+      }
+      addCounts(reasons, { [item.name]: 1 });
+      if (faults.length < MAX_FAULTS) faults.push(item);
+    },
+    flush,
+    /** @param error if set, no line of the file counts */
+    result: (error: LabelFileReport['error']): Omit<LabelFileReport, 'bucket' | 'key' | 'etag' | 'readAt'> => {
+      const none = { counts: labelCounts(), reasons: {}, faults: [], replacedLabels: [], parts: [] };
+      if (error !== undefined) return { ...none, error };
+      const counts = labelCounts(segments, sum(Object.values(reasons)));
+      return { ...none, counts, reasons, faults, parts: segments };
+    },
+  };
 }

@@ -24,45 +24,40 @@ const MAX_VALUES = 50;
 const NONE = '(none)';
 
 /** Compares the values of a column: how often the positive class is predicted, and how often it is found. */
-class GroupTally {
-  readonly #positive: string;
+function groupTally(column: number, positive: string) {
   /**
    * For each value: rows for which the positive class was predicted, among all rows, and among rows with the positive
    * class as their label.
    */
-  readonly #values = new Map<string, Record<'selected' | 'found', Pair>>();
-
-  constructor(positive: string) {
-    this.#positive = classOf(positive);
-  }
-
-  add(row: LabeledRow, column: number, { name }: Predicted): void {
-    const own = row.groups?.[column] ?? NONE;
-    const value = this.#values.has(own) || this.#values.size < MAX_VALUES ? own : OTHER;
-    const { selected, found } = this.#values.get(value) ?? { selected: [0, 0], found: [0, 0] };
-    this.#values.set(value, { selected, found });
-    for (const pair of classOf(row.label) === this.#positive ? [selected, found] : [selected]) {
-      pair[1] += 1;
-      if (name === this.#positive) pair[0] += 1;
-    }
-  }
-
-  /** Returns the figures of each value, most frequent first. */
-  figures(): GroupFigures[] {
-    const sums = [...this.#values].toSorted(([a, x], [b, y]) => y.selected[1] - x.selected[1] || (a < b ? -1 : 1));
-    const why = `no label is ${this.#positive}`;
-    return sums.map(([value, { selected, found }], index) => {
-      const [selectionRate, truePositiveRate] = [selected, found].map((pair) => figureOf(wilson(...pair), why));
-      const own = { value, rows: selected[1], selectionRate, truePositiveRate } as GroupFigures;
-      const [, reference] = sums[0] as (typeof sums)[number];
-      if (index === 0) return own;
-      const difference = {
-        selectionRate: differenceOf(reference.selected, selected, why),
-        truePositiveRate: differenceOf(reference.found, found, why),
-      };
-      return { ...own, difference };
-    });
-  }
+  const values = new Map<string, Record<'selected' | 'found', Pair>>();
+  return {
+    add: (row: LabeledRow, { name }: Predicted): void => {
+      const own = row.groups?.[column] ?? NONE;
+      const value = values.has(own) || values.size < MAX_VALUES ? own : OTHER;
+      const { selected, found } = values.get(value) ?? { selected: [0, 0], found: [0, 0] };
+      values.set(value, { selected, found });
+      for (const pair of classOf(row.label) === positive ? [selected, found] : [selected]) {
+        pair[1] += 1;
+        if (name === positive) pair[0] += 1;
+      }
+    },
+    /** Returns the figures of each value, most frequent first. */
+    figures: (): GroupFigures[] => {
+      const sums = [...values].toSorted(([a, x], [b, y]) => y.selected[1] - x.selected[1] || (a < b ? -1 : 1));
+      const why = `no label is ${positive}`;
+      return sums.map(([value, { selected, found }], index) => {
+        const [selectionRate, truePositiveRate] = [selected, found].map((pair) => figureOf(wilson(...pair), why));
+        const own = { value, rows: selected[1], selectionRate, truePositiveRate } as GroupFigures;
+        const [, reference] = sums[0] as (typeof sums)[number];
+        if (index === 0) return own;
+        const difference = {
+          selectionRate: differenceOf(reference.selected, selected, why),
+          truePositiveRate: differenceOf(reference.found, found, why),
+        };
+        return { ...own, difference };
+      });
+    },
+  };
 }
 
 type Pair = [hits: number, of: number];
@@ -173,7 +168,7 @@ class Tally {
   readonly #settings: GroundTruthSettings;
   readonly #found: FoundKind;
   readonly #classes: ClassTally;
-  readonly #columns: GroupTally[];
+  readonly #columns: ReturnType<typeof groupTally>[];
   readonly #numbers = new NumberErrors();
   readonly #texts = { rows: 0, exact: 0, normalized: 0 };
   #rows = 0;
@@ -183,7 +178,7 @@ class Tally {
     this.#settings = settings;
     this.#found = found;
     this.#classes = new ClassTally(settings, found.probabilities?.certain, budget);
-    this.#columns = settings.groups.map(() => new GroupTally(settings.positive));
+    this.#columns = settings.groups.map((_, column) => groupTally(column, classOf(settings.positive)));
   }
 
   add(row: LabeledRow): void {
@@ -200,7 +195,7 @@ class Tally {
     if (predicted === undefined) return 'the prediction is a text';
     if (probabilities?.labels.has(classOf(row.label)) === false) return 'the label is none of the two';
     this.#classes.add(row, predicted);
-    for (const [column, tally] of this.#columns.entries()) tally.add(row, column, predicted);
+    for (const column of this.#columns) column.add(row, predicted);
     return undefined;
   }
 

@@ -48,31 +48,25 @@ interface BucketJson extends Record<'sent' | 'completed' | 'failed' | 'maxEffect
 /** Seconds after the start, latency in ms, and the random number by which it was drawn. */
 type Point = [seconds: number, latencyMs: number, drawn: number];
 
-/** Draws a uniform sample of points: those with the smallest random numbers. Samples can be merged. */
-class Sample {
-  #points: Point[] = [];
-  readonly #most: number;
-
-  constructor(most: number) {
-    this.#most = most;
-  }
-
-  get kept(): Point[] {
-    return this.#points.toSorted(([, , a], [, , b]) => a - b).slice(0, this.#most);
-  }
-
-  add(...points: readonly Point[]): void {
-    this.#points.push(...points);
-    if (this.#points.length > 2 * this.#most) this.#points = this.kept;
-  }
+/** Draws a uniform sample of points: the points with the smallest random numbers. Samples can be merged. */
+function sampleOf(most: number) {
+  let points: Point[] = [];
+  const kept = (): Point[] => points.toSorted(([, , a], [, , b]) => a - b).slice(0, most);
+  return {
+    kept,
+    add: (...more: readonly Point[]): void => {
+      points.push(...more);
+      if (points.length > 2 * most) points = kept();
+    },
+  };
 }
 
 /** Collects the requests of one process. Collections of several processes can be merged. */
 export class ReportCollector {
   bucketMs = FIRST_BUCKET_MS;
   buckets = new Map<number, TimeBucket>();
-  readonly points = new Sample(MAX_POINTS);
-  readonly errorPoints = new Sample(MAX_ERROR_POINTS);
+  readonly points = sampleOf(MAX_POINTS);
+  readonly errorPoints = sampleOf(MAX_ERROR_POINTS);
   slowest: RequestRow[] = [];
   failed: RequestRow[] = [];
   #failedKinds = new Map<string, number>();
@@ -152,7 +146,7 @@ export class ReportCollector {
 
   toJSON() {
     const { bucketMs, slowest, failed } = this;
-    const [points, errorPoints] = [this.points.kept, this.errorPoints.kept];
+    const [points, errorPoints] = [this.points.kept(), this.errorPoints.kept()];
     const buckets = [...this.buckets].map(([index, bucket]) => [index, bucket.toJSON()] as const);
     return { bucketMs, buckets: Object.fromEntries(buckets), points, errorPoints, slowest, failed };
   }

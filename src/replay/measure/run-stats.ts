@@ -1,4 +1,5 @@
 /** The statistics of a run: distributions and counts that can be merged across shards. */
+import { addCounts } from '../../core/values/counts.ts';
 import type { ExchangeError } from '../http/exchange.ts';
 import {
   DISTRIBUTION_METRICS,
@@ -33,22 +34,9 @@ interface ErrorCount {
   count: number;
 }
 
-/** Fields that are added up when statistics are merged. */
-const COUNTS = [
-  'succeeded',
-  'failed',
-  'cancelled',
-  'cancelledOnPurpose',
-  'good',
-  'contextOverflows',
-  'lengthMismatches',
-  'busyMs',
-] as const;
-type Counts = Record<(typeof COUNTS)[number], number>;
-
 const METRIC_TAGS = Object.keys(REQUEST_METRICS) as RequestMetric[];
 
-export class RunStats implements Counts {
+export class RunStats {
   readonly distributions = new Map<DistributionMetric, Distribution>();
   readonly errors = new Map<string, ErrorCount>();
   succeeded = 0;
@@ -142,25 +130,25 @@ export class RunStats implements Counts {
   }
 
   /** Adds the statistics of another process. */
-  merge(other: RunStatsJson): void {
-    for (const [metric, distribution] of Object.entries(other.distributions))
+  merge({ distributions, errors, withObjectives, firstStartMs, lastEndMs, ...counts }: RunStatsJson): void {
+    for (const [metric, distribution] of Object.entries(distributions))
       this.distribution(metric as DistributionMetric).merge(distribution);
-    for (const count of COUNTS) this[count] += other[count];
-    this.withObjectives ||= other.withObjectives;
-    for (const { error, count } of other.errors) this.#countError(error, count);
-    this.firstStartMs = Math.min(this.firstStartMs, other.firstStartMs ?? Infinity);
-    this.lastEndMs = Math.max(this.lastEndMs, other.lastEndMs ?? -Infinity);
+    addCounts<keyof typeof counts>(this, counts);
+    this.withObjectives ||= withObjectives;
+    for (const { error, count } of errors) this.#countError(error, count);
+    this.firstStartMs = Math.min(this.firstStartMs, firstStartMs ?? Infinity);
+    this.lastEndMs = Math.max(this.lastEndMs, lastEndMs ?? -Infinity);
   }
 
   /** `firstStartMs`, `lastEndMs`: of the first request and of the last reply, epoch ms; `null` without requests. */
   toJSON() {
+    const { distributions, errors, firstStartMs, lastEndMs, ...counts }: RunStats = this;
     return {
-      distributions: Object.fromEntries([...this.distributions].map(([metric, d]) => [metric, d.toJSON()] as const)),
-      ...(Object.fromEntries(COUNTS.map((count) => [count, this[count]])) as Counts),
-      withObjectives: this.withObjectives,
-      errors: [...this.errors.values()],
-      firstStartMs: Number.isFinite(this.firstStartMs) ? this.firstStartMs : null,
-      lastEndMs: Number.isFinite(this.lastEndMs) ? this.lastEndMs : null,
+      distributions: Object.fromEntries([...distributions].map(([metric, d]) => [metric, d.toJSON()] as const)),
+      ...counts,
+      errors: [...errors.values()],
+      firstStartMs: Number.isFinite(firstStartMs) ? firstStartMs : null,
+      lastEndMs: Number.isFinite(lastEndMs) ? lastEndMs : null,
     };
   }
 }

@@ -55,8 +55,9 @@ const wide = (values: readonly number[]): boolean => {
 
 /** @param scheduled whether the requests had scheduled times */
 export function latencyOverTime(report: ReportCollector, scheduled: boolean): string {
-  const ok = report.points.kept.map(([at, ms]): [number, number] => [at, Math.max(ms, 0.01)]);
-  const failed = report.errorPoints.kept.map(([at, ms]): [number, number] => [at, Math.max(ms, 0.01)]);
+  const [ok = [], failed = []] = [report.points, report.errorPoints].map((sample) =>
+    sample.kept().map(([at, ms]): [number, number] => [at, Math.max(ms, 0.01)]),
+  );
   const fromSchedule = scheduled
     ? series(report, ({ maxEffective }) => (maxEffective > 0 ? Math.max(0.01, maxEffective) : undefined))
     : [];

@@ -30,75 +30,68 @@ function payloadJson(request: PreparedRequest): string {
 }
 
 /** Spools the payloads when they are prepared, and groups the turns of each conversation at the end. */
-export class InputsFile {
-  readonly #path: string;
-  readonly #spool: LineWriter;
-  #lines = 0;
-
-  constructor(path: string) {
-    this.#path = path;
-    // A full disk is left to the files with measurements.
-    this.#spool = new LineWriter(`${path}.spool`, () => void this.discard());
-  }
-
+export function inputsFile(path: string) {
+  let lines = 0;
   /** Deletes the spool if `finish` will not be called. */
-  async discard(): Promise<void> {
-    await this.#spool.close().catch(() => {});
-    await rm(this.#spool.path, { force: true });
-  }
-
-  add(request: PreparedRequest): void {
-    if (this.#spool.error) return;
-    if (this.#lines >= MAX_INPUTS) return;
-    const { session, conversationId } = request.turn;
-    this.#lines++;
-    this.#spool.write(`${session}\t${JSON.stringify(conversationId)}\t${payloadJson(request)}`);
-  }
-
-  /**
-   * Writes the file. The sent requests are the first of the added requests.
-   *
-   * @returns why the file was left out; `undefined` if it was written
-   */
-  async finish(sent: number): Promise<string | undefined> {
-    try {
-      await this.#spool.close();
-      if (sent > MAX_INPUTS) return 'more requests than inputs.json can contain';
-      await pipeline(this.#content(sent), createWriteStream(this.#path, { highWaterMark: OUTPUT_BUFFER }));
-      return undefined;
-    } catch (error) {
-      // The captures contain the same requests. A part of the file would be invalid JSON and take space from other files.
-      await rm(this.#path, { force: true });
-      return (error as Error).message;
-    } finally {
-      await rm(this.#spool.path, { force: true });
-    }
-  }
-
-  async *#content(sent: number): AsyncGenerator<string> {
-    const { path } = this.#spool;
-    const index = new SortedIndex();
-    // A line has no limit here, and Node's readline would read the whole file ahead of a slower disk.
-    for await (const { bytes, line, start, length } of scanFile(path, Number.POSITIVE_INFINITY)) {
-      if (index.total === sent) break;
-      // The turns of a conversation are not adjacent in the spool.
-      const session = Number.parseInt(bytes?.toString('latin1', 0, 20) ?? '', 10);
-      index.add({ timeMs: session, file: 0, line, start, length });
-    }
-    const reader = localReader([{ path, name: path, size: 0 }]);
-    let last = '';
-    yield '{"data":[';
-    for (const batch of index.batches()) {
-      reader.expect(batch);
-      for (const entry of batch) {
-        const [session, id, payload] = inputOf(await reader.read(entry));
-        const opening = `${last === '' ? '' : ']},'}{"session_id":${id},"payloads":[`;
-        yield (session === last ? ',' : opening) + payload;
-        last = session;
+  const discard = async (): Promise<void> => {
+    await spool.close().catch(() => {});
+    await rm(spool.path, { force: true });
+  };
+  // A full disk is left to the files with measurements.
+  const spool = new LineWriter(`${path}.spool`, () => void discard());
+  return {
+    discard,
+    add: (request: PreparedRequest): void => {
+      if (spool.error || lines >= MAX_INPUTS) return;
+      const { session, conversationId } = request.turn;
+      lines++;
+      spool.write(`${session}\t${JSON.stringify(conversationId)}\t${payloadJson(request)}`);
+    },
+    /**
+     * Writes the file. The sent requests are the first of the added requests.
+     *
+     * @returns why the file was left out; `undefined` if it was written
+     */
+    finish: async (sent: number): Promise<string | undefined> => {
+      try {
+        await spool.close();
+        if (sent > MAX_INPUTS) return 'more requests than inputs.json can contain';
+        await pipeline(contentOf(spool.path, sent), createWriteStream(path, { highWaterMark: OUTPUT_BUFFER }));
+        return undefined;
+      } catch (error) {
+        // The captures contain the same requests. A part of the file would be invalid JSON and take space from other
+        // files.
+        await rm(path, { force: true });
+        return (error as Error).message;
+      } finally {
+        await rm(spool.path, { force: true });
       }
-    }
-    yield last === '' ? ']}\n' : ']}]}\n';
+    },
+  };
+}
+
+async function* contentOf(path: string, sent: number): AsyncGenerator<string> {
+  const index = new SortedIndex();
+  // A line has no limit here, and Node's readline would read the whole file ahead of a slower disk.
+  for await (const { bytes, line, start, length } of scanFile(path, Number.POSITIVE_INFINITY)) {
+    if (index.total === sent) break;
+    // The turns of a conversation are not adjacent in the spool.
+    const session = Number.parseInt(bytes?.toString('latin1', 0, 20) ?? '', 10);
+    index.add({ timeMs: session, file: 0, line, start, length });
   }
+  const reader = localReader([{ path, name: path, size: 0 }]);
+  let last = '';
+  yield '{"data":[';
+  for (const batch of index.batches()) {
+    reader.expect(batch);
+    for (const entry of batch) {
+      const [session, id, payload] = inputOf(await reader.read(entry));
+      const opening = `${last === '' ? '' : ']},'}{"session_id":${id},"payloads":[`;
+      yield (session === last ? ',' : opening) + payload;
+      last = session;
+    }
+  }
+  yield last === '' ? ']}\n' : ']}]}\n';
 }
 
 /** Splits a line at its first two tabs. The last part, the payload, may contain tabs between its JSON tokens. */

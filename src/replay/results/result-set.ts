@@ -10,7 +10,7 @@ import { isCancelledOnPurpose, type Measured, streamOf } from '../measure/measur
 import { ReportCollector } from '../measure/report-collector.ts';
 import { RunStats } from '../measure/run-stats.ts';
 import { REQUEST_METRICS, type RequestMetric } from '../metrics.ts';
-import { InputsFile } from './inputs.ts';
+import { inputsFile } from './inputs.ts';
 // Files of comparisons and of MLflow. Listed there so that a replay does not have to load those modules.
 import LATER_FILES from './later-files.json' with { type: 'json' };
 import { LineWriter, SKIPPED_FILE, skippedFile, writeWhole } from './line-writer.ts';
@@ -52,7 +52,7 @@ export class ResultSet {
   readonly #options: ResultSetOptions;
   readonly #records: LineWriter;
   /** `inputs.json`. Absent if it is not asked for. */
-  readonly inputs: InputsFile | undefined;
+  readonly inputs: ReturnType<typeof inputsFile> | undefined;
   readonly stats = new RunStats();
   readonly report = new ReportCollector();
   /** The lines that are not replayed. */
@@ -66,7 +66,7 @@ export class ResultSet {
     const { onError } = options;
     this.#records = new LineWriter(this.#path(FILES.records), onError);
     this.skipped = skippedFile(options.directory, onError);
-    this.inputs = options.inputs ? new InputsFile(this.#path(FILES.inputs)) : undefined;
+    this.inputs = options.inputs ? inputsFile(this.#path(FILES.inputs)) : undefined;
   }
 
   #path(name: string): string {

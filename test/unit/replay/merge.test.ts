@@ -201,7 +201,7 @@ test('merges the data of reports on the common clock', () => {
   const slowest = Math.max(...all.filter(({ error }) => !error).map((one) => one.exchange.endAt - one.scheduledAt));
   expect(Math.max(...[...merged.buckets.values()].map(({ maxEffective }) => maxEffective))).toBe(slowest);
   expect(merged.slowest.map(({ line }) => line)).toEqual(whole.slowest.map(({ line }) => line));
-  expect(merged.errorPoints.kept).toHaveLength(36);
+  expect(merged.toJSON().errorPoints).toHaveLength(36);
   // Six seconds in buckets of 250 ms. A long run has longer buckets, not more of them.
   const long = new ReportCollector();
   for (const one of all) long.add(one, START - 3_600_000);
