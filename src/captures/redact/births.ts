@@ -2,7 +2,7 @@
 
 import { type Form, type Place, strengthAt } from './form.ts';
 
-/** Any word may name the month: the word for the birth is what tells. */
+/** Any word may name the month, because the word for the birth must stand beside the date. */
 const MONTH = '\\p{L}[\\p{L}\\p{M}]{2,13}';
 /** "of", "de", "m." (of the year, in Lithuanian). */
 const SMALL = '(?:[ -]\\p{L}{1,4}\\.?)?';
@@ -17,7 +17,7 @@ const YEAR_FIRST = [
   // In the years of an era, a name of the era stands before it.
   '\\d{1,4} ?[년年] ?\\d{1,2} ?[월月] ?\\d{1,2} ?[일日]?',
 ];
-/** Begins with the year, also that of a Persian, a Thai or an Islamic calendar, and looks behind it. */
+/** Begins with the year, also of the Persian, Thai and Islamic calendars, and looks behind it for the day and the month. */
 const DATE_IN_WORDS = new RegExp(
   `(?=(?:1[3-9]|2[0-5])\\d\\d(?!\\d|[-/.]\\d)|\\d{1,3}年)(?<!\\d|\\d[-/.])(?:(?<=((?:${BEFORE_YEAR.join('|')})[ ./-]{0,2}))(\\d{4})|(${YEAR_FIRST.join('|')}))(?!\\d)`,
   'gu',

@@ -1,19 +1,19 @@
-/** Finds text that is encoded beside its type: data URLs, files in base64, forms. It is masked, and written back in its encoding. */
+/** Masks text that is encoded: in data URLs, in files in base64, in forms. The masked text is encoded again. */
 
 import { isUtf8 } from 'node:buffer';
 
-/** What stands in place of a text that could not be masked. */
+/** Replaces a text that cannot be decoded and so cannot be masked. */
 export const NOT_MASKED = '<not masked>';
 
-/** Characters of base64, or of a form, that are decoded. */
+/** Maximum number of characters of base64, or of a form, that are decoded. */
 const MAX_CHARS = 1024 * 1024;
-/** Without it, a text has no data URL. */
+/** A text without this mark has no data URL. */
 export const DATA_URL_MARK = /;base64,/i;
-/** With a line break after 60 to 80 characters, as mail has them. */
+/** A data URL. The base64 may have a line break after 60 to 80 characters, as in mail. */
 const DATA_URL = /(data:[^,"'<>\n]{0,200};base64,(?:[\w+/-]{60,80}\r?\n)*[\w+/=-]*)/i;
 const BASE64 = /^[\w+/\r\n-]*={0,2}\s?$/;
 
-/** Without a charset, or with that of UTF-8 or ASCII. */
+/** Media types of text, without a charset or with UTF-8 or ASCII. */
 const TEXT_TYPE =
   /^(?:text\/[\w.+-]+|[\w.-]+\/(?:[\w.-]+\+)?(?:x-)?(?:json|xml|ya?ml|toml|csv|ndjson|jsonl|jsonlines|javascript|sql|www-form-urlencoded))?\s*(?:;(?!\s*charset=(?!"?(?:utf-?8|us-ascii)\b))[^;]*)*$/i;
 /** Pictures, sounds and films have no text. */
@@ -21,7 +21,7 @@ const MEDIA_TYPE = /^(?:image|audio|video|font|model)\/(?!.*xml)/i;
 
 type Mask = (text: string) => string;
 
-/** Masks a text with data URLs. @param mask of what stands around them; `inner`: of what they encode */
+/** Masks a text with data URLs. @param mask masks the text around the URLs @param inner masks the text that a URL encodes */
 export const maskedUrls = (text: string, mask: Mask, inner: Mask): string =>
   text
     .split(DATA_URL)
@@ -48,7 +48,7 @@ export function maskedBase64(type: string, base64: string, mask: Mask): string {
   return Buffer.from(masked).toString(/[-_]/.test(base64) ? 'base64url' : 'base64');
 }
 
-/** @returns `undefined` if it is no base64 of a text in UTF-8. Text in UTF-16 has zeros */
+/** @returns `undefined` if the base64 is too long, invalid, or not of text in UTF-8. Zeros are a sign of UTF-16 */
 function textIn(base64: string): string | undefined {
   const bytes = Buffer.from(base64.length > MAX_CHARS || !BASE64.test(base64) ? '/w==' : base64, 'base64');
   return isUtf8(bytes) && !bytes.includes(0) ? bytes.toString() : undefined;
@@ -59,13 +59,17 @@ const FILES = ['data', 'bytes', 'file_data', 'fileData', 'blob', 'base64'];
 
 const MEDIA_FORM = /^(?:png|jpe?g|gif|webp|mkv|mov|mp[34g]|mpeg|webm|flv|wmv|three_gp|wav|aac|flac|ogg|opus|m4a)$/;
 
-/** Returns the media type of a file in Bedrock's Converse, which names its form: `{format: 'pdf', source: {bytes}}`. */
+/** Returns the media type of a file in Bedrock's Converse, which has a format instead: `{format: 'pdf', source: {bytes}}`. */
 function typeOfForm(form: string): string {
   if (MEDIA_FORM.test(form)) return `video/${form}`;
   return `${/^(?:txt|md|csv|html)$/.test(form) ? 'text' : 'application'}/${form}`;
 }
 
-/** Returns the object that holds a file in base64, itself or its source, with the key and the media type; `undefined` if none does. */
+/**
+ * Finds a file in base64 in an object or in its `source`.
+ *
+ * @returns the object with the base64, its key and its media type; `undefined` if the object has no file
+ */
 export function fileIn(whole: Readonly<Record<string, unknown>>) {
   const { format, source } = whole;
   const form = typeof format === 'string' && typeof source === 'object' ? format : undefined;
@@ -75,7 +79,7 @@ export function fileIn(whole: Readonly<Record<string, unknown>>) {
   const named = TYPES.map((name) => holder[name]).find((name) => typeof name === 'string');
   const type = named ?? (form && typeOfForm(form));
   const base64 = String(holder[key]);
-  // What is no base64 beside the name of a text is the text itself.
+  // Beside the type of a text, a value that is not base64 is the text itself.
   const isFile =
     type && base64.length > 3 && BASE64.test(base64) && !(TEXT_TYPE.test(type) && textIn(base64) === undefined);
   return isFile ? { holder, key, type, base64 } : undefined;
@@ -84,12 +88,12 @@ export function fileIn(whole: Readonly<Record<string, unknown>>) {
 /** A name with its value. */
 type Pair = Record<string, string>;
 
-/** Masks the pairs of a form. @returns the same text but for the pairs that are masked; `NOT_MASKED` for a form that is too long */
+/** Masks the pairs of a form. @returns the form with its masked pairs; `NOT_MASKED` if the form is too long */
 export function maskedForm(text: string, mask: (pair: Pair) => Pair): string {
   if (text.length > MAX_CHARS) return NOT_MASKED;
   const pairs = text.split('&').map((pair) => {
     const [[name, value] = ['', '']] = new URLSearchParams(pair);
-    // Not in UTF-8.
+    // The replacement character is a sign that the pair was not UTF-8.
     if (`${name}${value}`.includes('\ufffd') && !pair.includes('\ufffd')) return NOT_MASKED;
     const masked = mask({ [name]: value });
     return masked[name] === value ? pair : new URLSearchParams(masked).toString();

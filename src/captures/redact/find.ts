@@ -7,7 +7,7 @@ import type { Word } from './words.ts';
 
 /** An item in a text. */
 export interface Item extends Range {
-  /** Of the kind, the field or the pattern. */
+  /** The name of the kind, the field or the pattern. */
   name: string;
   /** The normalised value. It is the personal data itself: never log it. */
   value: string;
@@ -15,28 +15,29 @@ export interface Item extends Range {
 
 type NamedForm = Form & { name: Kind };
 
-/** A value of a field is no longer. */
+/** Maximum length of a text that counts as the value of a field. */
 export const MAX_VALUE_CHARS = 200;
-/** What stands between two items of a list. */
+/** Maximum number of characters between two items of a list. */
 const MAX_BETWEEN = 13;
 const BETWEEN = /^[\s,;/|&+]{1,4}(?:\p{L}{1,5}[\s:.]{1,2})?\(?$/u;
-/** What is read around a word or a number, as before a year; and what may stand before the first digit of a number, such as "(+". */
+/** Characters that patterns read before a word or a number, such as the month before a year. */
 const BEFORE = 42;
-/** With the words before it. */
+/** The same with the words that announce an item. */
 const MAX_BEFORE = 200;
 const BEHIND = 12;
 const MAX_BEHIND = 70;
+/** Characters that an item may have before its first digit or sign, such as "(+". */
 const LEAD = 16;
 
 /** The forms of kinds, in the order of `KINDS`. */
 export class Forms {
   readonly all: readonly NamedForm[];
-  /** By what a word or a number has. */
+  /** The forms that are usable at a word or a number, by a number made of its features. */
   readonly #usable = new Map<number, readonly NamedForm[]>();
 
   constructor(kinds: readonly Kind[]) {
     const entries = Object.entries(KINDS) as [Kind, readonly Form[]][];
-    // With all keys, since V8 reads objects of one shape faster.
+    // Every form gets all keys, because V8 reads objects of the same shape faster.
     const keys = entries.flatMap(([, forms]) => forms.flatMap(Object.keys));
     const blank = Object.fromEntries(keys.map((key) => [key, undefined]));
     const named = entries.map(([name, forms]) => forms.map((form) => ({ ...blank, ...form, name })));
@@ -67,33 +68,36 @@ export class Forms {
 
 const isOfSigns = ({ signs = [] }: Form, has: number): boolean => signs.some((all) => (all & ~has) === 0);
 
-/** No form needs more digits or letters in a row. */
+/** Maximum number of digits or letters in a row that a form may require. */
 const MAX_LONG = 50;
-/** Dots of an address, and groups. */
+/** Maximum number of dots or groups that a form may require. */
 const MAX_PARTS = 3;
 
 /**
- * Returns every item. The time is linear in the length: look-behinds keep a pattern from beginning within a run of characters that it
- * has read.
+ * Returns every item of a text. The time is linear in the length: look-behinds keep a pattern from starting again within a run of
+ * characters that it has read.
  *
- * @param told what the name of the text's field announces. It counts only in short texts, which are values
- * @param within restricts the search to words and numbers that overlap these ranges, which are sorted and do not overlap each other
+ * @param told announcements in the name of the text's field. They count only for short texts, which are values
+ * @param within restricts the search to words and numbers that overlap these ranges; sorted, and without overlaps
+ *
+ * @example
+ * find('Write to jane@example.com', new Forms(['email'])); // [{ name: 'email', value: 'jane@example.com', start: 9, end: 25 }]
  */
 export function find(written: string, forms: Forms, told: readonly Word[] = [], within?: readonly Range[]): Item[] {
   if (!MAY_DIFFER.test(written)) return new Search(written, undefined, forms, told).run(within);
   const read = folded(written);
-  // In each form, since a sign that is folded may join an item to what stands beside it.
+  // The text is searched in each form, because a folded sign may join an item to its neighbour.
   const texts = new Set([read.replace(UNSPACED, (letters) => ' '.repeat(letters.length)), read, written]);
   const [first] = texts;
   const items = [...texts].flatMap((text) => new Search(text, first, forms, told).run(within));
-  // The first one of those at the same place.
+  // Of equal items at the same place, the first item is kept.
   return [...new Map(items.reverse().map((item) => [`${item.name} ${item.start} ${item.end}`, item])).values()];
 }
 
 /** A part of a text in which matches begin between two places. */
 interface Part {
   text: string;
-  /** Where the part stands in the text. */
+  /** The place of the part in the text. */
   start: number;
   from: number;
   to: number;
@@ -107,14 +111,14 @@ class Search {
   readonly #told: readonly Word[];
   readonly #toldHere: readonly Word[];
   readonly #found: Item[] = [];
-  /** Where the last item of each kind ends. */
+  /** The end of the last item of each kind. */
   readonly #last = new Map<Kind, number>();
-  /** A match is hidden from the next patterns by blanks: the digits of an IBAN are not a telephone number. */
+  /** Matches that blanks hide from the next patterns: the digits of an IBAN are not a telephone number. */
   readonly #hidden: Range[] = [];
-  /** Where the last match ends. */
+  /** The end of the last match. */
   #free = 0;
 
-  /** @param other form of the text, in which items were found: where both are the same, nothing is looked for */
+  /** @param other a form of the text that was searched before. Parts that are the same in both forms are skipped */
   constructor(text: string, other: string | undefined, forms: Forms, told: readonly Word[]) {
     this.#text = text;
     this.#isWide = /[^\0-\xff]/.test(text);
@@ -145,7 +149,7 @@ class Search {
     if (start < mark.end) this.#near({ start, end: mark.end }, this.#forms.ofMark(mark), this.#text);
   }
 
-  /** @param text with blanks in place of what was found */
+  /** @param text the text with blanks in place of the items that were found */
   #inNumber(run: Run, text: string): void {
     const usable = this.#forms.ofNumber(run);
     const words = usable.some(({ word }) => word) ? [...this.#toldHere, ...wordsBeside(text, run)] : [];
@@ -177,15 +181,15 @@ class Search {
     for (let match = pattern.exec(near); match && match.index < part.to; match = pattern.exec(near)) {
       const [all] = match;
       const first = part.start + match.index;
-      // The numbered groups, if there are any: a separator has a name, and so a number, but is no item.
+      // A pattern with a named group (a separator) has no group for the item, so its whole match is the item.
       const group = match.length > 1 && match.groups === undefined ? match.slice(1).join('') : '';
       if (form.at) {
         const start = match[1] === undefined ? first + all.length : first - group.length;
         const read = form.at({ text, start, end: start, told, follows: false });
         const end = read && this.#add(name, start, start + read.length, read.value) - part.start;
-        // An item that begins before the match may end before it, too.
+        // An item that begins before the match may also end before the match.
         if (end !== undefined) pattern.lastIndex = Math.max(end, match.index + all.length);
-        // A match of no characters, before an item, is found again.
+        // An empty match would be found again.
         else if (all === '') pattern.lastIndex += 1;
         continue;
       }
@@ -194,13 +198,13 @@ class Search {
       const place = { text, start, end: start + item.length, told, follows: this.#follows(name, start, text) };
       const value = form.read?.(item, place);
       const end = start + (form.cut?.(item) ?? item).length;
-      // What is cut off may be another item, and what is none may have one in it.
+      // The characters behind a cut may be another item, and a match that is no item may contain an item.
       if (form.cut) pattern.lastIndex = value === undefined ? match.index + 1 : end - part.start;
       if (value !== undefined) this.#add(name, start, end, value, first);
     }
   }
 
-  /** @param first where the match begins. @returns the end */
+  /** @param first the start of the match @returns the end of the item */
   #add(name: Kind, start: number, end: number, value: string, first = start): number {
     this.#found.push({ name, start, end, value });
     this.#last.set(name, end);
@@ -216,11 +220,11 @@ class Search {
   }
 }
 
-/** Returns a part with only ASCII as a text with a byte for each character: a pattern reads it faster than a part of a wider one. */
+/** Copies a part with only ASCII from a text of wide characters: V8 then stores a byte per character, and patterns read it faster. */
 const narrow = (part: string): string =>
   /^[\0-\x7f]*$/.test(part) ? Buffer.from(part, 'latin1').toString('latin1') : part;
 
-/** @param place where the text stands in the one of the ranges */
+/** Replaces ranges by blanks. @param place the place of the text in the text to which the ranges refer */
 function withBlanks(text: string, hidden: readonly Range[], place = 0): string {
   if (hidden.length === 0) return text;
   let blanked = '';
@@ -234,15 +238,15 @@ function withBlanks(text: string, hidden: readonly Range[], place = 0): string {
   return blanked + text.slice(from);
 }
 
-/** Returns the ranges in order, without those within another. */
+/** Returns the ranges in order, without overlaps and without ranges that are within another range. */
 export function merged<R extends Item>(ranges: readonly R[]): R[] {
   const kept: R[] = [];
   for (const range of ranges.toSorted((a, b) => a.start - b.start || b.end - a.end)) {
     const last = kept.at(-1);
     if (last === undefined || range.start >= last.end) kept.push(range);
-    // Of two addresses that a letter joins, the second one goes on where the first one ends.
+    // If a letter joins two addresses, the second address begins where the first address ends.
     else if (range.end > last.end && range.name === last.name) kept.push({ ...range, start: last.end });
-    // Others that overlap in part, such as an item and what a pattern of REDACT matches, are masked as one.
+    // Other ranges that overlap in part, such as an item and a match of a pattern of REDACT, are masked as one item.
     else if (range.end > last.end) last.end = range.end;
   }
   return kept;
@@ -251,7 +255,7 @@ export function merged<R extends Item>(ranges: readonly R[]): R[] {
 /** Signs without a width, and other ways to write an at sign and a dot. */
 const SPELLED = /[\u00ad\u200b-\u200d\u2060\ufeff]|&(?:#64|#x40|commat);|[[(] ?(?:(?:at|AT|dot|DOT) ?[\])] ?)/g;
 
-/** Returns the text with the plain signs, and where each of its characters stood; `undefined` if it has only plain ones. */
+/** Returns the text with plain signs, and the captured place of each character; `undefined` if all signs are plain. */
 export function respelled(text: string): { plain: string; places: number[] } | undefined {
   if (text.search(SPELLED) < 0) return undefined;
   let plain = '';
@@ -275,13 +279,13 @@ export function respelled(text: string): { plain: string; places: number[] } | u
   return { plain, places };
 }
 
-/** Without them, a text has one form. */
+/** A text without these characters has only one form. */
 const MAY_DIFFER = /[\\\u00a0\u0660-\uffff]/;
-/** Digits and signs as keyboards of other scripts, and word processors, write them. Of dashes, those within a number. */
+/** Digits and signs of other scripts and of word processors. Dashes count only within a number. */
 const FOLDED =
   /[\uff01-\uff5e\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\u00a0\u2000-\u200a\u202f\u3000\u2010\u2011]|[\u2012-\u2015\u2212](?= ?[\dA-Z(])(?<=[\dA-Z)] ?.)/g;
 
-/** Returns the text with ASCII in their place, of the same length. */
+/** Returns the text with ASCII in place of these characters. The length stays the same. */
 const folded = (text: string): string =>
   text.replace(FOLDED, (sign) => {
     const code = sign.charCodeAt(0);

@@ -1,14 +1,14 @@
-/** One way in which items of a kind are written. */
+/** The description of a written form, by which the items of a kind are found. */
 
 import type { Run } from './marks.ts';
 import { strengthOf, type Word, type WordKind, wordsAfter, wordsBefore } from './words.ts';
 
-/** Where a match stands. */
+/** The place of a match. */
 export interface Place {
   text: string;
   start: number;
   end: number;
-  /** What the name of the text's field announces. */
+  /** Announcements in the name of the text's field. */
   told: readonly Word[];
   /** Whether another item of the kind is right before it, as in a list. */
   follows: boolean;
@@ -17,44 +17,44 @@ export interface Place {
 /** One form of a kind. */
 export interface Form {
   /**
-   * Global. Its groups, joined, end the match and are the item; without a group the match is. Before an item that `at` reads: a group is
-   * what the item has before the match.
+   * A global pattern. The item is the joined groups, which must end the match, or the whole match if there is no group. If `at` reads the
+   * item, the item begins at the end of the match; if there is a group, before the match, with the characters of the group.
    */
   pattern: RegExp;
-  /** A match begins at a number with so many digits, dots and groups or more, … */
+  /** The least digits, dots and groups of a number at which a match begins, … */
   digits?: number;
   dots?: number;
   groups?: number;
-  /** … or at a word that has all signs, of `SIGNS`, of one of these. */
+  /** … or the signs of a word at which a match begins: all signs of any of these sets of `SIGNS`. */
   signs?: readonly number[];
-  /** Such a word has so many letters, digits, hyphens and dots in a row, or hexadecimal digits. */
+  /** The least letters, digits, hyphens and dots in a row of such a word, and the least hexadecimal digits in a row. */
   long?: number;
   hex?: number;
-  /** Characters behind the word or the number that a match may have, and what it looks at. */
+  /** Maximum number of characters behind the word or the number that the pattern reads. */
   behind?: number;
-  /** What is around a match has it. Tested first, since most texts have none. */
+  /** A pattern that matches near every item. It is tested first, because it rules out most texts. */
   hint?: RegExp;
-  /** Words beside the number, or the name of its field, must announce this. */
+  /** The kind that words beside the number, or the name of its field, must announce. */
   word?: WordKind;
-  /** Returns the normalised value, by which items are compared; `undefined` if the match is none. */
+  /** Returns the normalised value, by which items are compared; `undefined` if the match is not an item. */
   read?(item: string, place: Place): string | undefined;
-  /** In place of `read`: reads the item that begins at a place. */
+  /** Replaces `read`: returns the item that begins at a place. */
   at?(place: Place): { length: number; value: string } | undefined;
-  /** Returns the value of a whole text whose field tells what it is. */
+  /** Returns the value of a whole text that the name of its field announces. */
   whole?(text: string, told: readonly Word[]): string | undefined;
-  /** Returns the beginning of the item that is really one. Default: all of it. */
+  /** Returns the part of the match, from its beginning, that is the item. Default: the whole match. */
   cut?(item: string): string;
 }
 
-/** Returns whether words beside a place, or the name of its field, announce a kind, and how surely. */
+/** Returns how surely the name of the field, or words beside a place, announce a kind; `undefined` if they do not. */
 export const strengthAt = ({ text, start, end, told }: Place, kind: WordKind): ReturnType<typeof strengthOf> =>
   strengthOf(told, kind) ?? strengthOf(wordsBefore(text, start), kind) ?? strengthOf(wordsAfter(text, end), kind);
 
 const LETTERS_BEFORE = /(?:[A-Za-z]-)?[A-Za-z]{0,6}$/;
-/** Shorter numbers, which are no dates, are announced by words before them. */
+/** Words behind a shorter number do not announce it, since it is not a date. */
 const MIN_DIGITS_BEFORE_WORDS = 5;
 
-/** Returns what the words on both sides of a number announce. Letters before its first digit may be a part of it. */
+/** Returns the announcements of the words on both sides of a number. Letters right before the first digit may be part of the number. */
 export function wordsBeside(text: string, { start, end, digits }: Run): readonly Word[] {
   const letters = /\w|-/.test(text.charAt(start - 1))
     ? LETTERS_BEFORE.exec(text.slice(Math.max(0, start - 8), start))

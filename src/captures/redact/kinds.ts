@@ -1,4 +1,4 @@
-/** The kinds of personal data and secrets that are found by their form, and verified by checksums or ranges where they have any. */
+/** The kinds of personal data and secrets. Each is found by its written form, and verified by its checksum or range if it has any. */
 
 import { hash } from 'node:crypto';
 import { isIP } from 'node:net';
@@ -15,13 +15,13 @@ const lower = (text: string): string => text.toLowerCase();
 
 // --------------------------------------------------------------------------------------------------------- contact
 
-/** Begins with the sign, which is rare, and looks behind it. */
+/** Begins with the at sign, which is rare, and looks behind it for the name. */
 const EMAIL =
   /(?:@|%40)(?<=(?<![\p{L}\p{N}])([\p{L}\p{N}_][\p{L}\p{M}\p{N}._%+'-]{0,63}(?:@|%40)))((?:[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}])?\.){1,8}(?:xn--[a-z\d]{2,20}|\p{L}[\p{L}\p{M}]{1,23}))(?![\p{L}\p{M}\p{N}@]|-\p{N})/gu;
-/** Letters of scripts that put no space before a word of another one, and escapes such as `\n`. */
+/** Letters of scripts without spaces, which may stand right beside a word of another script, and escapes such as `\n`. */
 export const UNSPACED =
   /[\u0e00-\u0e4f\u0e80-\u0ecf\u1000-\u103f\u1780-\u17d3\u3005\u3040-\u30ff\u3105-\u318e\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff66-\uff9f]|\\(?:[nrtbf]|u[\da-fA-F]{4})/g;
-/** An address has the same value with and without such letters at its edges, which are of the sentence. */
+/** Removes such letters at the edges of an address, because they belong to the sentence. */
 function readEmail(item: string): string {
   const address = lower(item.normalize('NFKC')).replace('%40', '@');
   return /\S{1,64}@\S+/.exec(address.replace(UNSPACED, ' '))?.[0] ?? address;
@@ -31,8 +31,8 @@ function readEmail(item: string): string {
 const PHONE_INTERNATIONAL =
   /(?:\(?\+(?<![\p{L}\d+]\(?\+)[1-9]|00(?<![\p{L}\d+]00|\d[ -]00)[1-9]\d{0,2}[ .(/-]{1,2}\d)(?:[ .()/-]{0,3}\d){6,14}(?: ?x ?\d{1,5})?(?![\p{L}\d])/gu;
 /**
- * The North American form. In numbers in use, area and exchange begin with 2 to 9; examples use 555 and 1xx. A separator that the number
- * has itself may join it to others.
+ * The North American form. In numbers in use, area and exchange begin with 2 to 9; examples use 555 and 1xx. More digits beside the
+ * number, joined by its own separator, make it part of another number.
  */
 const PHONE_NORTH_AMERICAN =
   /(?<![\p{L}\d+])(?:(?:[18][ .-])?\([2-9]\d{2}\) ?\d{3}[ .-](?:\d{4}|\d\d-\d\d)(?: ?x ?\d{1,5})?(?![\p{L}\d])|(?<!\d[.-])(?:1[ .-])?[2-9]\d{2}-\d{3}-\d{4}(?: ?x ?\d{1,5})?(?![\p{L}\d]|[.-]\d)|(?<!\d[ .-])(?:1[ .-])?[2-9]\d{2}(?<separator>[ .])\d{3}\k<separator>\d{4}(?: ?x ?\d{1,5})?(?![\p{L}\d]|[ .-]\d))/gu;
@@ -41,10 +41,10 @@ const PHONE_NAMED = /(?<![\d(])\(?\d(?:[ ./()-]{0,3}\d){6,14}(?: ?x ?\d{1,5})?(?
 /** A date may follow a word such as "call". */
 const DATE =
   /^(?:(?:19|20)\d\d([-/.])(?:0?[1-9]|1[0-2])\1(?:0?[1-9]|[12]\d|3[01])|(?:0?[1-9]|[12]\d|3[01])([-/.])(?:0?[1-9]|[12]\d|3[01])\2(?:19|20)\d\d)(?!\d)/;
-/** What stands after a word such as "call" is a telephone number if it is written as one: with a zero, in groups, or as long. */
+/** After a weak word such as "call", a number is a telephone number only in this form: with a zero, in groups, or of 10 or 11 digits. */
 const LIKE_PHONE = /^(?:\(?0\d|(?!\d{1,2}(?:[ .]\d{3}){2}$)\(?\d{1,6}[ ./()-]|(?!1[5-9]\d{8}$|20\d{6})\d{10,11}$)/;
 
-/** An extension is no part of the value. */
+/** Removes the extension, which is not part of the value. */
 const withoutExtension = (item: string): string => item.replace(/ ?x ?\d+$/, '');
 const phone = (digits: string): string | undefined => (/^(\d)\1+$/.test(digits) ? undefined : digits);
 
@@ -55,7 +55,7 @@ function readNamedPhone(item: string, place: Place): string | undefined {
     ? phone(digitsOf(withoutExtension(item)).replace(/^00/, ''))
     : undefined;
 }
-/** The same with and without the code of North America. */
+/** Removes the code of North America, so that a number has the same value with and without the code. */
 const readNorthAmericanPhone = (item: string): string | undefined =>
   phone(digitsOf(withoutExtension(item)).replace(/^1/, ''));
 
@@ -72,14 +72,14 @@ function readInternationalPhone(item: string): string | undefined {
 // ------------------------------------------------------------------------------------------------------- accounts
 
 /**
- * 13 to 19 digits as one word, or in the groups of a card, whatever separates them. Other data may stand on both sides, but no decimals,
- * nor a group of four on the left.
+ * 12 to 19 digits as one word, or in the groups of a card with any separators. Other data may stand on both sides, except for decimals
+ * and a group of four digits on the left.
  */
 const CARD =
   /(?<![\p{L}\d+]|[\p{L}\d]-|\d\.)(?:\d{12,19}|(?<!(?<!\d)\d{4}[ -])\d{4}[ \t\r\n.-]{1,3}(?:\d{4}[ \t\r\n.-]{1,3}\d{4}[ \t\r\n.-]{1,3}\d{4}(?:[ -]\d{3}(?!\d))?|\d{6}[ \t\r\n.-]{1,3}\d{4,5}))(?![\p{L}\d]|\.\d)/gu;
 /**
- * The same in other groups, with single spaces or hyphens between them. The month of expiry may follow. Digits before it are others of the
- * same number, but for those of an international telephone number.
+ * The same in other groups, with single spaces or hyphens between the digits. The month of expiry may follow. Digits before the match
+ * belong to the same number, unless they belong to an international telephone number.
  */
 const CARD_GROUPED =
   /(?<![\p{L}\d+-]|\d[ .-](?<!\+[1-9][\d ().-]{6,22}))\d(?:[ -]?\d){11,18}(?![\p{L}\d]|[ -]\d(?!\d?\/\d)|\.\d|(?<=[ -]\d\d?)\/\d)/gu;
@@ -106,7 +106,7 @@ function readCard(item: string): string | undefined {
   return CARD_ISSUERS.test(digits) && passesLuhn(digits) && !isArticle(digits) ? digits : undefined;
 }
 
-/** As one word, in groups of four, in those of a French account, or as digits in any groups. */
+/** As one word, in groups of four, in the groups of a French account, or as digits in any groups. */
 const IBAN =
   /(?<![\p{L}\p{N}])[A-Z]{2}\d{2}(?:[A-Z0-9]{11,30}|(?<separator>[ \t\r\n-]{1,3})(?:[A-Z0-9]{4}(?:\k<separator>[A-Z0-9]{4}){1,6}(?:\k<separator>[A-Z0-9]{1,4})?|\d{5}\k<separator>\d{5}\k<separator>[A-Z0-9]{11}\k<separator>\d{2})|(?:[ -]{0,2}\d){11,26})(?![\p{L}\p{N}])/giu;
 /** Length of an IBAN by country, as registered with SWIFT. */
@@ -122,7 +122,7 @@ function cutIban(match: string): string {
 }
 
 /**
- * Returns the IBAN at the beginning of a match, without separators; `undefined` if its length is not that of its country, or its check
+ * Returns the IBAN at the beginning of a match, without separators; `undefined` if its length is wrong for its country, or its check
  * digits are wrong (ISO 7064 MOD 97-10).
  */
 export function readIban(match: string): string | undefined {
@@ -134,7 +134,7 @@ export function readIban(match: string): string | undefined {
   return BigInt(digits) % 97n === 1n ? iban : undefined;
 }
 
-/** Area 000, 666 and 900 to 999, group 00 and serial 0000 were never assigned. Beside a space or a dot may stand more of another number. */
+/** Area 000, 666 and 900 to 999, group 00 and serial 0000 were never assigned. Digits beside it, after a space or a dot, make it part of another number. */
 const SSN =
   /(?<![\p{L}\d+-])(?!000|666|9\d\d)\d{3}(?:-(?!00)\d{2}-(?!0000)\d{4}|(?<!\d[ .]\d{3})(?<separator>[ .])(?!00)\d{2}\k<separator>(?!0000)\d{4}(?![ .]\d))(?![\p{L}\d-])/gu;
 /** In any form only after a word that announces the number. */
@@ -144,7 +144,7 @@ const readSsn = (item: string, place: Place): string | undefined =>
 
 const ETHEREUM = /(?<![\p{L}\d])0x[0-9a-f]{40}(?![\p{L}\d])/giu;
 const SEGWIT = /(?<![\p{L}\d])(?:bc1[02-9ac-hj-np-z]{11,71}|BC1[02-9AC-HJ-NP-Z]{11,71})(?![\p{L}\d])/gu;
-/** Of Bitcoin and of the coins that have its checksum: Litecoin, Dogecoin, Dash, Tron. */
+/** Addresses of Bitcoin and of coins with the same checksum: Litecoin, Dogecoin, Dash, Tron. */
 const BASE58_ADDRESS = /(?<![\p{L}\d])[13LMDXT][1-9A-HJ-NP-Za-km-z]{25,34}(?![\p{L}\d])/gu;
 
 const BASE58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
@@ -180,17 +180,17 @@ function readSegwit(text: string): string | undefined {
 const IPV4 = /(?<![\p{L}\d_.])(?:\d{1,3}\.){3}\d{1,3}(?![\p{L}\d_]|\.\d)/giu;
 const IPV6 =
   /(?<![\p{L}\d_:.])(?:[0-9a-f]{0,4}:){2,7}(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9a-f]{1,4}|(?<=::))(?![\p{L}\d_]|:[0-9a-f:])/giu;
-/** Of each machine, of none, of a network and the masks of networks. */
+/** Addresses of no particular machine: loopback, unspecified, networks and their masks. */
 const NOBODYS = /^(?:127\.|0\.0\.0\.0$|25[2-5]\.|.*\.0\.0$|::1?$|::ffff:(?:127\.|7f))/i;
-/** Four numbers below 30 are often those of a version. Those of a private network begin with 10. */
+/** Four numbers below 30 are often a version, except for the addresses of a private network, which begin with 10. */
 const LIKE_VERSION = /^(?!10\.)(?:[12]?\d\.){3}[12]?\d$/;
-/** The end of what stands before a version: a word and a space, or a sign that packages have. */
+/** The end of the text before a version: a word and a space, or a sign of package names. */
 const BEFORE_VERSION = /[\p{L}\p{N}][ \t]{1,3}$|[=~<>!]=[ "']?$|[\p{L}\d][/-]$|§ ?$/u;
 const VERSION_WORD =
   /\b(?:section|chapter|version|release|rv|build|firmware|driver|revision|rev|ver|v|oid)[ :="']{1,4}$/i;
-/** As ranges are assigned: of code such as `a::b2` and `x[1::2]`, nothing is an address. */
+/** The ranges that are assigned, which exclude code such as `a::b2` and `x[1::2]`. */
 const IPV6_RANGE = /^(?:[23][\da-f]{3}|f[c-f][\da-f]{2}|64:ff9b|::ffff):/i;
-/** Groups of an address out of those. */
+/** Least number of groups for an address outside of these ranges. */
 const LEAST_GROUPS = 5;
 
 function readIpv4(item: string, place: Place): string | undefined {
@@ -202,22 +202,22 @@ function readIpv4(item: string, place: Place): string | undefined {
 }
 function readIpv6(item: string): string | undefined {
   const isRange = IPV6_RANGE.test(item) || item.split(/:+/).length >= LEAST_GROUPS;
-  // A URL has the shortest form.
+  // The parser of URLs writes an address in its shortest form.
   return isIP(item) === 6 && !NOBODYS.test(item) && isRange ? new URL(`http://[${item}]`).hostname : undefined;
 }
 
-/** Without separators. */
+/** Removes the separators. */
 const bare = (text: string): string => lower(text).replace(/[:.-]/g, '');
 const MAC =
   /(?<![\p{L}\d_]|(?<![\p{L}\d])[0-9a-f]{2}[:-])(?:[0-9a-f]{2}(?<separator>[:-])(?:[0-9a-f]{2}\k<separator>){4}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4})(?![\p{L}\d_]|[:-][0-9a-f]{2}(?![\p{L}\d]))/giu;
 const WITHIN_MAC = /[:-][0-9a-f]{2}[:-][0-9a-f]{2}[:-]|\.[0-9a-f]{4}\./i;
-/** Without separators only after a word that announces it. */
+/** An address without separators, which must follow a word that announces an address. */
 const MAC_NAMED = /(?<![\p{L}\d_-])[0-9a-f]{12}(?![\p{L}\d_-])/giu;
 const readNamedMac = (item: string, place: Place): string | undefined => strengthAt(place, 'mac') && lower(item);
 
 /**
- * The kinds by their names in `REDACT`, each with its forms. A kind that may contain another stands before it: the mail address
- * in a URL's password is a part of the password.
+ * The kinds by their names in `REDACT`, each with its forms. A kind that may contain another kind comes first: the mail address in a
+ * URL's password is a part of the password.
  */
 export const KINDS = {
   ...SECRETS,

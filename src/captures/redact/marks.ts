@@ -1,4 +1,4 @@
-/** Finds where items may be, in one pass: words that have digits or signs, and numbers. */
+/** Finds the places where items may be in one pass: words that have digits or signs, and numbers. */
 
 /** A part of a text, from `start` to before `end`. */
 export interface Range {
@@ -6,9 +6,9 @@ export interface Range {
   end: number;
 }
 
-/** Characters without a space between them that have a digit or a sign, or are long. */
+/** A word (characters without a space) that has a digit or a sign, or is long. */
 export interface Mark extends Range {
-  /** Of `SIGNS`. */
+  /** Bits of `SIGNS`. */
   signs: number;
   /** The most letters, digits, hyphens and dots in a row. */
   long: number;
@@ -16,13 +16,16 @@ export interface Mark extends Range {
   hex: number;
 }
 
-/** What a word may have. `option`: a hyphen at its beginning, or two in a row; `parts`: two or more dots, hyphens or colons; `capital`: or `_`. */
+/**
+ * The features of a word. `option`: a hyphen at its beginning, or two hyphens in a row; `parts`: two or more dots, hyphens or colons;
+ * `capital`: a capital or `_`.
+ */
 export const SIGNS = { digit: 1, letter: 2, at: 4, colon: 8, equals: 16, option: 32, parts: 64, capital: 128 } as const;
 /** Signs within names, paths and keys. */
 const INNER = 256;
 const HEX = 512;
 const SPACE = 1024;
-/** Without a digit or a sign, no item is shorter. */
+/** Minimum length of an item without a digit or a sign. */
 const MIN_LONG = 12;
 
 const signOf = (character: string): number => {
@@ -40,7 +43,7 @@ const IN_ROW = SIGNS.digit | SIGNS.letter | INNER;
 const MARKS = SIGNS.digit | SIGNS.at | SIGNS.colon | SIGNS.equals | SIGNS.option;
 const [HYPHEN, DOT, COLON] = [45, 46, 58];
 
-/** Returns the marks in order. A loop, since patterns would read the text once each. @param ranges around which they are, sorted */
+/** Returns the marks around the ranges, in order. A loop reads the text once, while each pattern would read it once more. @param ranges sorted */
 export function marksIn(text: string, ranges: readonly Range[] = [{ start: 0, end: text.length }]): Mark[] {
   const marks: Mark[] = [];
   for (const part of widened(text, ranges, (code) => code >= 128 || ASCII[code] !== SPACE)) {
@@ -71,7 +74,7 @@ export function marksIn(text: string, ranges: readonly Range[] = [{ start: 0, en
   return marks;
 }
 
-/** Returns the ranges with all characters of the words, or the numbers, in which they begin and end. */
+/** Extends the ranges to whole words or numbers. @param isInner whether a character belongs to a word or a number */
 function widened(text: string, ranges: readonly Range[], isInner: (code: number) => boolean): Range[] {
   const wide: Range[] = [];
   let last = 0;
@@ -87,23 +90,23 @@ function widened(text: string, ranges: readonly Range[], isInner: (code: number)
 /** Digits with at most three separators between two of them. */
 export interface Run extends Range {
   digits: number;
-  /** Dots within. */
+  /** Dots between the digits. */
   dots: number;
-  /** Rows of digits. */
+  /** Digits in a row count as a group. */
   groups: number;
 }
 
-/** No number of a person has fewer. */
+/** Minimum number of digits of an item. */
 const MIN_DIGITS = 4;
 const MAX_SEPARATORS = 3;
 const SEPARATORS = new Set([...' \t\r\n./()-'].map((sign) => sign.charCodeAt(0)));
-/** Years of a Japanese era have two digits. */
+/** A year of a Japanese era may have fewer digits. This character follows the year. */
 const YEAR = '年';
 const DIGIT = /\d/g;
 
 export const isDigit = (code: number): boolean => code >= 48 && code <= 57;
 
-/** Returns the numbers in order. A loop, since a pattern's memory grows with what it matches. @param ranges around which they are, sorted */
+/** Returns the numbers around the ranges, in order. A loop, because the memory of a pattern grows with its match. @param ranges sorted */
 export function numbersIn(text: string, ranges: readonly Range[] = [{ start: 0, end: text.length }]): Run[] {
   const runs: Run[] = [];
   for (const { start: from, end: to } of widened(text, ranges, (code) => isDigit(code) || SEPARATORS.has(code))) {

@@ -12,36 +12,42 @@ import { type Word, wordsOfName } from './words.ts';
 
 /** 48 bits: two of a million values have the same pseudonym with a chance of 1 in 560. */
 const PSEUDONYM_BYTES = 6;
-/** JSON in a string in JSON, and so on. Deeper ones are masked as texts. */
+/** Levels of JSON in a string in JSON that are parsed. Deeper documents are masked as texts. */
 const MAX_NESTED = 4;
-/** No item is shorter, nor a pseudonym, but for pieces of them. */
+/** No item and no pseudonym is shorter, except for a piece of an item. */
 const MIN_CHARS = 4;
 /** No card, phone or security number is smaller. */
 const MIN_NUMBER = 1e6;
-/** What says again what a token was. */
+/** Fields beside a token that repeat its text. */
 const TOKEN_TWINS = ['bytes', 'top_logprobs', 'top_tokens'];
-/** Names of what a reply hands to a tool. */
+/** Fields of a reply that contain the arguments of a tool call. */
 const ARGUMENTS = new Set(['input', 'arguments', 'args']);
-/** A name or a word, which is no item. The shortest items without a digit are keys: 15 characters with hyphens, those of AWS, and 24. */
+/** A name or a word, which is no item. The shortest items without a digit are keys: of 15 characters with hyphens, of AWS, and of 24. */
 const WORD = /^(?:[A-Za-z_/-]{1,14}|[A-Za-z_/]{1,19}|(?!A[KS]IA)[A-Za-z_]{20,23})$/;
-/** A UUID or a time, which is no item if no name says so. */
+/** A UUID or a time, which is an item only if the name of its field announces an item. */
 const STAMP = /^(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[\d:.]{1,18}Z)$/;
 
-/** Masks the values of one capture. */
+/**
+ * Masks the values of one capture.
+ *
+ * @example
+ * const masker = new Masker(redaction);
+ * masker.text('Write to jane@example.com'); // 'Write to <email:1f0c…>'
+ */
 export class Masker {
   /** Masked items by kind, field or pattern. */
   readonly counts: Record<string, number> = {};
   readonly #names: readonly string[];
   readonly #ready: ReturnType<typeof prepared>;
-  /** The captured text by its pseudonym, and by the masked form of a whole text, which may be made of only a part of it. */
+  /** The captured text by its pseudonym, and each long text by its masked form. */
   readonly captured = new Map<string, string>();
-  /** What the first piece had of an item, by its pseudonym. */
+  /** The characters of an item in its first piece, by the item's pseudonym. */
   readonly #firsts = new Map<string, string>();
-  /** Of names and values: each costs as much as the search of a short text. */
+  /** Digests by name and value, because a digest takes as long as the search of a short text. */
   readonly #digests = new Map<string, string>();
-  /** What was masked as a whole, by the object or row and the key. It is read no more. */
+  /** The keys of values that are masked as a whole, by their object or row. These values are not searched again. */
   readonly #written = new Map<Holder, Set<string>>();
-  /** The columns to mask, by the names of all. */
+  /** The columns to mask, by the list of all column names. */
   readonly #masked = new Map<readonly string[], { at: number; name: string }[]>();
   /** The names of a row's columns. */
   readonly #named = new Map<unknown, readonly string[]>();
@@ -51,7 +57,7 @@ export class Masker {
   /** Texts, numbers and booleans that were masked or escaped. */
   changes = 0;
 
-  /** @param names of the columns of rows without names */
+  /** @param names the column names for rows that come without names */
   constructor(redaction: Redaction, names: readonly string[] = []) {
     this.#names = names;
     this.#ready = ready.get(redaction) ?? prepared(redaction);
@@ -61,7 +67,7 @@ export class Masker {
   /**
    * Masks a text.
    *
-   * @param field its name, which may announce what the text is
+   * @param field the name of the text's field, which may announce an item
    */
   text(text: string, field = ''): string {
     const mayBePlain = this.#ready.patterns.length === 0 && (WORD.test(text) || STAMP.test(text));
@@ -72,10 +78,11 @@ export class Masker {
   /**
    * Masks a JSON value in place.
    *
-   * @param hasNumbers whether numbers are masked too, as texts. Those of a reply are predictions
-   * @param cut whether the texts of lists are pieces, whatever their length, as in a stream and in CSV
-   * @param field the name of a value that was JSON in a string, and `nested` in how many
-   * @returns the value; another one if it is a text or a number itself
+   * @param hasNumbers whether numbers are masked like texts: true for requests, false for replies, whose numbers are predictions
+   * @param cut whether the texts of lists are pieces of longer texts at any length, as in a stream and in CSV
+   * @param field the name of the field, if the value was JSON in a string
+   * @param nested number of strings of JSON that enclose the value
+   * @returns the same value, or a new text if the value itself is a text or a number
    */
   value(value: unknown, hasNumbers: boolean, cut?: Cut, field = '', nested = 0): unknown {
     const holder = { value };
@@ -84,7 +91,7 @@ export class Masker {
     return holder.value;
   }
 
-  /** Masks the columns of rows, by their places or their names. The names announce the values of the others. */
+  /** Masks the columns of rows that `REDACT` selects by place or by name. The other names are kept, since they may announce items. */
   columns(rows: readonly unknown[], names: readonly string[] = this.#names): void {
     const { columns, fields } = this.#ready;
     const isMasked = (name: string, at: number) => (fields.has(name.toLowerCase()) ? [{ at, name }] : []);
@@ -102,14 +109,14 @@ export class Masker {
   unmask(text: string): string {
     const part = (all: string, escapes: string, rest: string, at: number): string => {
       if (escapes !== '') return `<${escapes.slice(1)}${rest}`;
-      // Pieces that are read line by line make no item.
+      // In text that is read line by line, an item is not joined from pieces: only the characters of the first piece return.
       const first = text[at + all.length] === '\n' ? this.#firsts.get(all) : undefined;
       return first ?? this.captured.get(all) ?? all;
     };
     return this.captured.get(text) ?? text.replace(this.#ready.form, part);
   }
 
-  /** Returns the items found in a captured text; `undefined` if the text is short, or if one of these kinds was not searched for. */
+  /** Returns the items found in a captured text; `undefined` if the text is short, or if not all of these kinds were searched for. */
   found(text: string, kinds: readonly Kind[]): readonly Item[] | undefined {
     const { all } = this.#ready.forms;
     return kinds.every((kind) => all.some(({ name }) => name === kind)) ? this.#found.get(text) : undefined;
@@ -142,7 +149,7 @@ export class Masker {
     return items;
   }
 
-  /** Writes the text with its items masked, and escapes what only looks masked. */
+  /** Writes the text with its items masked. Escapes captured text that looks like a pseudonym. */
   #replaced(text: string, items: readonly Part[]): string {
     let masked = '';
     let from = 0;
@@ -161,7 +168,7 @@ export class Masker {
     return masked;
   }
 
-  /** Masks a whole value. @param name of its kind or field */
+  /** Masks a whole value. @param name the kind or the field that the pseudonym shows */
   whole(name: string, value: string, captured = value): string {
     const { key } = this.#ready;
     const item = `${name}\0${value}`;
@@ -213,19 +220,19 @@ export class Masker {
     const keys = Object.keys(value);
     for (const [at, key] of keys.entries()) {
       const before = this.changes;
-      // The prompt again, token by token.
+      // This field repeats the prompt token by token.
       if (key === 'prompt_logprobs' && before > 0) delete value[key];
       const isField = fields.size > 0 && fields.has(key.toLowerCase());
       const name = !isField && typeof entry === 'string' && /^(?:value|data)$/.test(key) ? entry : key;
       if (isField || (fields.size > 0 && fields.has(name.toLowerCase()))) this.#whole(value, key, name);
-      // Of a field's value, the names are left. A number among the arguments of a tool is no prediction.
+      // In a masked field's value, only the names are left to read. A number among the arguments of a tool is not a prediction.
       this.#walk(value, key, name, hasNumbers || ARGUMENTS.has(key), nested);
-      // The bytes of tokens, and those that the model considered beside them, say what they were.
+      // The bytes of a masked token and the model's alternatives to it would reveal the token.
       if (isToken(key) && this.changes > before) for (const twin of TOKEN_TWINS) delete value[twin];
       const masked = WORD.test(key) ? key : this.text(key);
       if (masked === key) continue;
       let free = masked;
-      // Each key has numbers of its own, so that a million equal ones take no longer than others.
+      // Each key counts up from a different number, so that a million equal keys take linear time.
       for (let count = at + 1; free in value; count += keys.length) free = `${masked} ${count}`;
       value[free] = value[key];
       delete value[key];
@@ -244,14 +251,14 @@ export class Masker {
     }
   }
 
-  /** Writes what is read no more. */
+  /** Writes a masked value, which is not searched again. */
   #write(holder: Holder, key: string | number, value: unknown): void {
     this.changes += 1;
     holder[key] = value;
     this.#written.set(holder, (this.#written.get(holder) ?? new Set()).add(String(key)));
   }
 
-  /** Masks a text, or the values of the JSON that it is. */
+  /** Masks a text; for JSON in a string, the values of the document. */
   #textOrJson(text: string, field: string, nested: number, pieces?: Part[]): string {
     const inner = nested < MAX_NESTED && /^\s*[[{]/.test(text) ? jsonIn(text) : undefined;
     if (inner !== undefined) {
@@ -269,14 +276,14 @@ export class Masker {
   }
 }
 
-/** Returns what a field's name says of its value. */
+/** Returns the announcements in the name of a field. */
 const announced = (field: string): readonly Word[] => wordsOfName(field.slice(-MAX_NAME_CHARS));
 
-/** Whether this is a number that was kept as it was written. TypeScript does not know the function. */
+/** Whether this is a number with its digits as captured. TypeScript's library lacks `JSON.isRawJSON`. */
 const isRawNumber = (value: unknown): value is { rawJSON: string } =>
   (JSON as unknown as { isRawJSON(value: unknown): boolean }).isRawJSON(value);
 
-/** What is derived from a redaction once, for all captures. */
+/** The preparations for a redaction, made once for all captures. */
 const ready = new WeakMap<Redaction, ReturnType<typeof prepared>>();
 
 function prepared({ kinds, fields, patterns, allow, key }: Redaction) {

@@ -8,26 +8,28 @@ import { wordsBefore } from './words.ts';
 /** A weighted sum, or one of the named algorithms. */
 interface Check {
   algorithm?: string;
-  /** By place; a place behind the last one, or with 0, does not count. */
+  /** The weight of each place. Places without a weight, or with weight 0, do not count. */
   weights?: number[];
   /** Values of letters. Default: A is 10, B is 11, … */
   letters?: Record<string, number>;
-  /** Whether a product above 9 counts as the sum of its digits, as Luhn's. */
+  /** Whether a product above 9 counts as the sum of its digits, as in Luhn's algorithm. */
   fold?: boolean;
-  /** A second sum, which is added. */
+  /** A second sum, which is added to the sum. */
   and?: Check;
   mod?: number;
-  /** The check digit by the remainder of the sum. `_`: there is none, and `else` decides. */
+  /** The check digit for each remainder of the sum. `_`: the remainder has no check digit, and `else` decides. */
   to?: string;
   else?: Check;
   /** The place of the check digit. Default: behind the weights. */
   at?: number;
-  /** The remainders that the sum of a right number has, where the check digits have weights too. */
+  /** The remainders for valid numbers, if the check digits have weights too. */
   rest?: number[];
 }
 
-/** `form` is that of the number without separators, `alone` the written form that counts without a word before it; `lettered`: with letters
- * between few digits. */
+/**
+ * An identifier. `form`: the number without separators; `alone`: the written form that is found without a word before it; `lettered`:
+ * letters are between few digits.
+ */
 type Id = { id: string; form: string; alone?: string; lettered?: boolean; checks?: Check[] };
 
 const whole = (pattern: string): RegExp => new RegExp(`^(?:${pattern})$`, 'iu');
@@ -38,13 +40,13 @@ const LISTED = (IDS as Id[]).map(({ id, form, alone = '(?!)', checks = [] }) => 
   checks,
 }));
 
-/** Products of the dihedral group of order 10 (Verhoeff, 1969): the row of 1, by which those of the others are made. */
+/** Returns a product in the dihedral group of order 10 (Verhoeff, 1969). */
 const turn = (a: number, b: number): number => {
   const [x, y] = [a % 5, b % 5];
   if (a < 5) return b < 5 ? (x + y) % 5 : ((x + y) % 5) + 5;
   return b < 5 ? ((x - y + 5) % 5) + 5 : (x - y + 5) % 5;
 };
-/** The permutation of Verhoeff's algorithm, which is used once more for each place from the right. */
+/** The permutation of Verhoeff's algorithm, which is applied once more for each place from the right. */
 const PERMUTED = [1, 5, 7, 6, 2, 8, 3, 0, 9, 4];
 
 const ALGORITHMS: Readonly<Record<string, (digits: string) => boolean>> = {
@@ -87,10 +89,15 @@ function passes(check: Check, number: string): boolean {
 
 const compact = (text: string): string => text.toUpperCase().replace(/[^\p{L}\d]/gu, '');
 
-/** @param by the written or the compact form, of those with the ids, or of all. @returns the number without separators; `undefined` if its check digits are wrong */
+/**
+ * Reads an identifier of these ids, or of any.
+ *
+ * @param by `alone`: compares the written form; `form`: compares the number without separators
+ * @returns the number without separators; `undefined` if no identifier has this form and these check digits
+ */
 function read(text: string, by: 'form' | 'alone', ids?: ReadonlySet<string>): string | undefined {
   const number = compact(text);
-  // The code of a country may stand before it, as in numbers of the value added tax.
+  // A country code may precede the number, as in the numbers of the value added tax.
   const numbers = by === 'form' && /^[A-Z]{2}\d/.test(number) ? [number, number.slice(2)] : [number];
   const found = numbers.find((one) =>
     LISTED.some(
@@ -105,7 +112,7 @@ function read(text: string, by: 'form' | 'alone', ids?: ReadonlySet<string>): st
 
 // ----------------------------------------------------------------------------------------------------- in a text
 
-/** Returns the pattern of numbers whose written form is their own, and which do not begin a UUID. */
+/** Returns the pattern for all `alone` forms, unless the match is the beginning of a UUID. */
 function ownForms(isLettered: boolean): RegExp {
   const forms = (IDS as Id[]).filter(({ alone, lettered = false }) => alone && lettered === isLettered);
   const own = forms.map(({ alone }) => alone).join('|');
@@ -115,9 +122,9 @@ function ownForms(isLettered: boolean): RegExp {
   );
 }
 
-/** Before a number that a word may announce. */
+/** The place before a number that a word may announce. */
 const BEFORE_ID = /(?:^|[^A-Za-z\d\u00c0-\u024f])(?=(?:[A-Za-z]-)?[A-Za-z]{0,6}\d)/g;
-/** The same of one that has letters between all of its digits. */
+/** The same for a number with letters between few digits. */
 const BEFORE_LETTERED = /(?:^|[^A-Za-z\d\u00c0-\u024f])(?=[A-Za-z]{0,6}\d{1,3}[A-Za-z])/g;
 /** Groups of digits and letters with separators between them. */
 const GROUPS =
@@ -125,16 +132,16 @@ const GROUPS =
 const DATE = /^(?:\d{4}[-/.]\d\d?[-/.]\d\d?|\d\d?[-/.]\d\d?[-/.]\d{4})$/;
 const CAPITALS = /\b\p{Lu}{2,6}\b/u;
 
-/** Reads a number of a passport, a licence or a file, which has no check digits, or none that are published. */
+/** Reads a number of a passport, a licence or a file, which has no check digits, or whose check digits are not published. */
 function readUnchecked(text: string): string | undefined {
   const number = compact(text);
   return /^(?=(?:\D*\d){4})[A-Z\d]{5,20}$/.test(number) ? number : undefined;
 }
 
-/** Reads the longest number at a place that words before it, or its field, announce. */
+/** Reads the longest number at a place that the words before it, or the name of its field, announce. */
 function announcedAt({ text, start, told }: Place): ReturnType<NonNullable<Form['at']>> {
   const before = text.slice(Math.max(0, start - 30), start);
-  // "sin" is a word of Spanish, and "SIN" a number of Canada.
+  // A weak word must be in capitals: "sin" is a word of Spanish, "SIN" is a number in Canada.
   const words = (told.length > 0 ? told : wordsBefore(text, start)).filter(
     ({ kind, isWeak }) => kind === 'national_id' && (!isWeak || CAPITALS.test(before)),
   );
@@ -159,10 +166,10 @@ const readOwn = (item: string): string | undefined => read(item, 'alone');
 /** Letters between digits. */
 const LETTERED = /[A-Z]{2}[ -]?\d[\dLMNP-V]|\d[A-Z][A-Z\d]?\d/i;
 
-/** Digits with separators or letters between or beside them, or many. */
+/** Digits with separators or letters between or beside them, or at least 11 digits. */
 const DIVIDED = /\d[ ./()+-]\d|[A-Z][ -]?\d{6}|\d[ -]?[A-Z]|\d{11}/i;
 
-/** The order is that in which they are looked for. */
+/** The forms of identifiers, in the order of the search. */
 export const NATIONAL_IDS: readonly Form[] = [
   { pattern: BEFORE_LETTERED, signs: [SIGNS.digit | SIGNS.letter], behind: 24, hint: LETTERED, at: announcedAt },
   { pattern: ownForms(true), signs: [SIGNS.digit | SIGNS.letter], behind: 24, hint: LETTERED, read: readOwn },

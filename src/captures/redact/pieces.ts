@@ -2,23 +2,23 @@
 
 import { type Item, merged } from './find.ts';
 
-/** An object or a list, by whose keys texts are replaced. */
+/** An object or a list whose texts are replaced by key. */
 export type Holder = Record<string | number, unknown>;
 
-/** An item in several pieces: at the first one all of what was captured, nothing at the others. */
+/** A part of an item that is in several pieces. The first part has all captured characters of the item, each other part has no characters. */
 export interface Part extends Item {
   captured?: string;
-  /** The captured text in the first piece, where the pieces may be texts of their own. */
+  /** The captured characters in the first piece, if the pieces may be separate texts. */
   first?: string | false;
 }
 
 /** The parts of items by the holder and the key of each piece. */
 export type Pieces = Map<Holder, Map<string | number, Part[]>>;
 
-/** Whether the texts of lists are pieces of one, or only those without an item of their own. */
+/** Whether all texts of a list are pieces of a longer text, or only the texts without a whole item. */
 export type Cut = 'surely' | 'maybe';
 
-/** Whether a name is that of the tokens of a text. */
+/** Whether a field has this name for the tokens of a text. */
 export const isToken = (name: string): boolean => name === 'token' || name === 'tokens';
 
 /** A text in a list, with the place where it stands. */
@@ -27,23 +27,24 @@ interface Leaf {
   key: string | number;
   text: string;
   cut: Cut;
-  /** Its own items that are still ahead, the next one last; once they are asked for. */
+  /** The whole items of this text that are still ahead, in reverse order. Absent until they are needed. */
   own?: Item[];
   parts: Part[];
 }
 
-/** All that is read of a name, since it is read for each value: its end, as in `customer.contact.phone`. */
+/** Characters at the end of a name that are read, as in `customer.contact.phone`. The limit bounds the time, since each value has a name. */
 export const MAX_NAME_CHARS = 100;
-/** Outside of streams and CSV, texts that are longer on average are no pieces. */
+/** Outside of streams and CSV, texts that are longer on average are not pieces. */
 const PIECE_CHARS = 64;
 
 /**
- * @param pieces the items are added to them
+ * Finds the items in the joined texts of lists, and adds their parts to `pieces`.
+ *
  * @param itemsIn finds the items of a text
- * @param cut of texts of any length; absent: only short ones may be pieces. Tokens surely are
+ * @param cut for texts of any length; if absent, only short texts may be pieces. Tokens always are pieces
  */
 export function findPieces(pieces: Pieces, value: unknown, itemsIn: (text: string) => Item[], cut?: Cut): void {
-  // Two addresses in a list are no pieces of a longer one.
+  // Two addresses in a list are not pieces of a longer address.
   const hasOwn = ([leaf, part]: [Leaf, Part]): boolean => {
     leaf.own ??= merged(itemsIn(leaf.text)).reverse();
     while ((leaf.own.at(-1)?.end ?? Number.POSITIVE_INFINITY) <= part.start) leaf.own.pop();
@@ -63,7 +64,7 @@ export function findPieces(pieces: Pieces, value: unknown, itemsIn: (text: strin
         const [start, end] = [Math.max(0, item.start - from), Math.min(to, item.end) - from];
         const first = leaf.cut === 'maybe' && captured !== '' && item.end > to && whole.slice(item.start, to);
         parts.push([leaf, { ...item, start, end, captured, first }]);
-        // The next piece has the rest of it.
+        // The next piece has the rest of the item.
         if (item.end > to) break;
         if (leaf.cut === 'surely' || !parts.some(hasOwn)) for (const [of, part] of parts) of.parts.push(part);
         parts = [];
@@ -77,15 +78,15 @@ export function findPieces(pieces: Pieces, value: unknown, itemsIn: (text: strin
   }
 }
 
-/** Whether the cells of a row are text that commas cut. */
+/** Whether the cells of a row are a text that was split at its commas. */
 const hasWords = (row: unknown): boolean =>
   Array.isArray(row) && row.some((cell) => typeof cell === 'string' && cell.includes(' '));
 
-/** Returns the texts within lists by their path, without the places in the lists, but for the rows of a table. */
+/** Groups the texts within lists by their path. A path has no list indexes, except for the rows of a table. */
 function leavesIn(value: unknown, cut?: Cut): Iterable<Leaf[]> {
   const lists = new Map<number | undefined, Leaf[]>();
   const paths = new Map<string, number>();
-  // A number, since a path of long names would be read again for each value. It begins at a list: nothing outside of lists has pieces.
+  // A path is a number, since a path of long names would be read again for each value. It begins at a list, because only lists have pieces.
   const pathOf = (path: number | undefined, name: string | number): number => {
     const inner = `${path ?? `- ${paths.size}`} ${name}`;
     return paths.get(inner) ?? paths.set(inner, paths.size + 1).size;
@@ -93,7 +94,7 @@ function leavesIn(value: unknown, cut?: Cut): Iterable<Leaf[]> {
   const collect = (holder: Holder, key: string | number, path?: number, listed?: Cut): void => {
     const inner = holder[key];
     if (typeof inner === 'string') {
-      // A JSON document is not a piece of a longer text. It is read by itself.
+      // A JSON document is not a piece of a longer text. It is masked separately.
       if (listed === undefined || (listed === 'maybe' && /^[[{].*[\]}]$/s.test(inner))) return;
       const leaves = lists.get(path) ?? [];
       lists.set(path, leaves);

@@ -1,4 +1,4 @@
-/** What a stack masks, with the key of its pseudonyms from Secrets Manager. */
+/** Reads the rules by which a stack masks, and the key of its pseudonyms from Secrets Manager. */
 
 import { randomBytes } from 'node:crypto';
 import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
@@ -10,7 +10,7 @@ import { isRedacted, type Redaction, redactRules } from '../../core/settings/red
 
 type RedactSettings = Pick<LambdaEnvironment, 'REDACT' | 'REDACT_ALLOW' | 'CONTENT'>;
 
-/** Returns what is masked without a key, as on a machine without a stack; `undefined` if nothing is. */
+/** Returns the rules without a key, as on a machine without a stack; `undefined` if nothing is masked. */
 export const redactionOf = (settings: RedactSettings): Redaction | undefined =>
   isRedacted(settings)
     ? { ...redactRules(settings.REDACT ?? ''), allow: settings.REDACT_ALLOW ?? [], content: settings.CONTENT }
@@ -22,9 +22,9 @@ const ERRORS = { unreadable: 'PseudonymKeyUnreadable', unavailable: 'PseudonymKe
 const WHAT = 'The key of the pseudonyms';
 
 /**
- * Returns the key of a stack, and makes it if there is none.
+ * Returns the key of a stack. Creates the key if the stack has no key yet.
  *
- * @param version of the run; `undefined`: the present one. One that Secrets Manager no longer has is replaced by the present one
+ * @param version the version that the run started with; the present version if it is absent or if Secrets Manager has deleted it
  * @throws PermanentError `PseudonymKeyUnreadable`, RetryableError `PseudonymKeyUnavailable`
  */
 export async function pseudonymKey(
@@ -64,7 +64,7 @@ async function makeKey(prefix: string, client?: SecretsManagerClient): Promise<P
     const command = new CreateSecretCommand({ Name, Description, SecretString: key });
     return { key, keyVersion: (await (client ?? new Client({})).send(command)).VersionId ?? '' };
   } catch (error) {
-    // Another run has made it.
+    // Another run has created the key in the meantime.
     const made = (error as Error).name === 'ResourceExistsException' ? await readKey(prefix, {}, client) : undefined;
     if (made === undefined) throw secretError(error, Name, ERRORS, WHAT);
     return made;
@@ -72,9 +72,13 @@ async function makeKey(prefix: string, client?: SecretsManagerClient): Promise<P
 }
 
 /**
- * Returns a function that adds to the settings of a function what a run masks.
+ * Returns a function that adds the rules and the key of a run to the settings of a function.
  *
- * @param withPrevious also the key before, for what is compared with what was kept under it
+ * @param withPrevious whether to read the previous key too, to compare pseudonyms that were stored before a rotation
+ *
+ * @example
+ * const settingsOf = connectRedaction(environment);
+ * const { redaction } = await settingsOf(run.keyVersion);
  */
 export function connectRedaction<E extends RedactSettings & { STACK_PREFIX: string; redaction?: Redaction }>(
   environment: E,
@@ -89,7 +93,7 @@ export function connectRedaction<E extends RedactSettings & { STACK_PREFIX: stri
     const ofRun = keyVersion && known.get(keyVersion);
     if (ofRun) return ofRun;
     const key = await pseudonymKey(prefix, keyVersion);
-    // The same object for the same key: what is derived from it is kept with it.
+    // The same object for the same key, because `Masker` caches its preparations by this object.
     const made = known.get(key.keyVersion) ?? { ...environment, redaction: { ...rules, ...key, ...(await before()) } };
     known.set(key.keyVersion, made).set(keyVersion ?? key.keyVersion, made);
     return made;

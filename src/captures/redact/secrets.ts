@@ -8,18 +8,18 @@ import WORDS_TABLE from './words.json' with { type: 'json' };
 import { type Word, wordsBefore } from './words.ts';
 
 const asIs = (text: string): string => text;
-/** Words, and words with a number behind them, such as `algorithm-rsa-2048`, are names. */
+/** A name: words, which a number may follow, such as `algorithm-rsa-2048`. */
 const WORDS = /^\p{L}\p{Ll}*(?:[-_./ ](?:\p{L}\p{Ll}*|\p{Lu}+|\d{1,4}))*\d{0,4}$/u;
 const hasDigit = (text: string): boolean => /\d/.test(text) && /\p{L}/u.test(text);
 
 // ------------------------------------------------------------------------------------------------------------ URLs
 
-/** User and password of a URL. Begins with the sign, which is rare, and looks behind it. The last `@` ends it. */
+/** User and password of a URL. Begins with `://`, which is rare, and looks behind it for the scheme. The last `@` ends the password. */
 const URL_USER = /:\/\/(?<=\b[a-z][a-z0-9+.-]{1,20}:\/\/)([^\s/?#@:"'<>]*:[^\s/?#"'<>]+)(?=@)/giu;
 /** The value of a parameter of a URL. */
 const PARAMETER = /[?&#;](?:amp;)?[\w.-]{1,40}=(?=[^&#\s"'<>\\]{6})/g;
 const PARAMETER_VALUE = /[^&#\s"'<>\\]+/y;
-/** Names of parameters that grant access if their value looks like it: `?code=200` is a status. */
+/** Names of parameters that grant access if their value looks like a key: `?code=200` is a status. */
 const MAYBE_ACCESS =
   /[?&#;](?:amp;)?(?:[\w.-]{0,30}[_.-])?(?:code|key|auth|s?id|session|session_?id|jsessionid|phpsessid|invite|invitation|ticket|otp|credential|assertion|verifier|jwt|hash|confirm|confirmation|magic|link|share|activation|verification)=$/i;
 const IS_ACCESS = /[?&#;](?:amp;)?(?:sig|signature|auth|x-(?:amz|goog|ms)-(?:signature|credential))=$/i;
@@ -32,13 +32,13 @@ function parameterAt({ text, start: place }: Place): ReturnType<NonNullable<Form
   return isAccess ? wholeAt(PARAMETER_VALUE, text, place, value) : undefined;
 }
 
-/** What tells whether a value is a secret: a hostile text would have long values again and again. */
+/** Characters of a value that decide whether it is a secret. The limit bounds the time for a hostile text of many long values. */
 const MAX_BEGINNING = 200;
 const beginningAt = (run: RegExp, text: string, place: number): string => {
   run.lastIndex = 0;
   return run.exec(text.slice(place, place + MAX_BEGINNING))?.[0] ?? '';
 };
-/** All of the value that begins so. */
+/** Returns the whole value with this beginning. */
 function wholeAt(run: RegExp, text: string, place: number, beginning: string): { length: number; value: string } {
   run.lastIndex = place;
   const value = beginning.length < MAX_BEGINNING ? beginning : (run.exec(text)?.[0] ?? beginning);
@@ -49,7 +49,7 @@ function wholeAt(run: RegExp, text: string, place: number, beginning: string): {
 
 type Issued = { prefix: string; alphabet?: string; length?: string; form?: string };
 
-/** Keys of issuers, by the two signs that they begin with; by none if these differ. */
+/** Patterns for the keys of issuers, by the first two characters of the key; by the empty text if these vary. */
 const ISSUED: ReadonlyMap<string, RegExp> = new Map(
   [...Map.groupBy(ISSUERS as Issued[], ({ prefix }) => prefix.slice(0, 2).padStart(2, ' ').replace(/ ./, ''))].map(
     ([beginning, keys]) => [beginning, new RegExp(`(?:${keys.map(formOf).join('|')})(?![\\p{L}\\d_-])`, 'uy')],
@@ -59,7 +59,7 @@ function formOf({ prefix, alphabet, length, form }: Issued): string {
   return form ?? `${prefix.replace(/[.+$/]/g, '\\$&')}[${alphabet}]{${length}}`;
 }
 
-/** Before a long run of signs that keys have. */
+/** The place before a long run of characters that keys consist of. */
 const BEFORE_KEY = /(?:^|[^\w-])(?=[\w$][\w.$+/~:=%-]{15})/g;
 
 function issuedAt({ text, start }: Place): ReturnType<NonNullable<Form['at']>> {
@@ -73,7 +73,7 @@ function issuedAt({ text, start }: Place): ReturnType<NonNullable<Form['at']>> {
   return undefined;
 }
 
-/** With its last line, or as many lines of base64 as there are of one that was cut off. */
+/** A private key up to its last line. If the key was cut off, all its lines of base64. */
 const BEFORE_PRIVATE_KEY = /(?=-{4,5} ?BEGIN )/g;
 const PRIVATE_KEY =
   /-{4,5} ?BEGIN (?:[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1) ?-{4,5}(?:[\sA-Za-z0-9+/=,:;.()\\]*(?:-(?!---)[\sA-Za-z0-9+/=,:;.()\\]*)*-{4,5} ?END [A-Za-z0-9 ]{0,40} ?-{4,5}|(?:(?:\s|\\+[nr]){1,4}(?:[A-Za-z-]{4,20}: [^\r\n\\]{1,100}|[A-Za-z0-9+/=]{16,}))+(?:(?:\s|\\+[nr]){1,4}[A-Za-z0-9+/]{1,15}={0,2}(?![\w.,]))?)/uy;
@@ -81,7 +81,7 @@ const JWT = /(?<![\w.-])eyJ[\w-]{8,}\.(?:eyJ[\w-]{8,}\.[\w-]*|[\w-]*(?:\.[\w-]+)
 
 // ------------------------------------------------------------------------------------------- values after a word
 
-/** What stands for a value, or is code that gets it. */
+/** A placeholder for a value, or code that gets the value. */
 const PLACEHOLDER =
   /^(?:<|\$\{|\$\(|\$[A-Z_]+$|\{|%\w+%|\[|\*{3}|[xX.•·_*-]+$|!\w+$|ENC\[|\(|\/|\.\.?\/|~\/|https?:|arn:|file:|env:|vault:|op:|(?:your|my|example|sample|dummy)[_-][\w-]*$|[a-z-]{2,20}-\.{3}|(?:process|os|self|this|config|settings|env|args|ctx|req|request|secrets|data|options|opts|params|props|state|user|form|body|response|res|result|credentials)(?:\.|\[|->)|[a-z_$][\w$]*(?:(?:\.|->|::)[a-z_$][\w$]*)*\()/i;
 /** Words that stand in the place of a value, in code and in forms. */
@@ -102,7 +102,7 @@ const isKey = (text: string, least: number): boolean =>
 /** Capitals at several places, as random letters have them. */
 const MIXED_CASE = /\p{Ll}\p{Lu}.*\p{Lu}\p{Ll}/u;
 
-/** A password has a digit and a letter, or a sign within; where only values stand, any word is one. */
+/** Whether a text is a password: with a digit and a letter, or with a sign within. In a notation for values only, any word is a password. */
 function isPassword(text: string, notation: Notation): boolean {
   if (isPlaceholder(text)) return false;
   if (/^\d+$/.test(text)) return notation !== 'told' && text.length >= (notation === 'sure' ? 4 : 6);
@@ -113,14 +113,14 @@ function isPassword(text: string, notation: Notation): boolean {
   );
 }
 
-/** The groups of the table that have what the words before a place announce. */
+/** Returns the announcements of secrets in the words before a place. */
 const isOfSecrets = ({ kind }: Word): boolean => kind === 'secret';
 const groupsBefore = (text: string, place: number): Word[] => wordsBefore(text, place).filter(isOfSecrets);
 
 const QUOTED = /(?:[^"'`\\\r\n]|\\[^"'`\\\r\n]|\\\\(?!["'`\\])|(?<=[\p{L}\d])'(?=[\p{L}\d]))+/uy;
-/** A `;`, `&` or `,` ends it where another name and value follow. */
+/** A value without quotes. A `;`, `&` or `,` ends the value if another name and value follow. */
 const UNQUOTED = /(?:<(?!\/)|[^<\s"'`\\;&,|]|[;&,|](?!\s|[\w .-]{1,40}=|$))+/uy;
-/** After a name in capitals, in a connection string, and after an option of a command, a value is any word. */
+/** Text before a value that may be any word: a name in capitals, a name in a connection string, or an option of a command. */
 const SURE = /(?:\b[A-Z][A-Z\d_]{2,60}=|[;"'][ \w]{1,30}=|(?<=\s)--?[\w-]{2,40}[= ])$/;
 const SIGN_BEFORE = /[:=：>][ \t*]{0,6}\\{0,3}["'`“„«]?$/;
 
@@ -141,7 +141,7 @@ function wholeSecret(text: string, told: readonly Word[]): string | undefined {
 
 /** Reads the secret at a place that words before it announce. */
 function secretAt({ text, start }: Place): ReturnType<NonNullable<Form['at']>> {
-  // No value is shorter. It is read first, since words take longer.
+  // Every value has four characters. This check comes first, because reading words takes longer.
   const [group] = /^\S{4}/.test(text.slice(start, start + 4)) ? groupsBefore(text, start) : [];
   if (group === undefined) return undefined;
   const before = text.slice(Math.max(0, start - 80), start);
@@ -149,7 +149,7 @@ function secretAt({ text, start }: Place): ReturnType<NonNullable<Form['at']>> {
   const isSure = SURE.test(before);
   const notation =
     isSure || (isQuoted && SIGN_BEFORE.test(before)) ? 'sure' : SIGN_BEFORE.test(before) ? 'assigned' : 'told';
-  // A comparison of variables, a word that means other things too, and the next line.
+  // Not a value: the operand of a comparison, text after a word with several meanings, and text on the next line.
   if (/[=!]=[ \t]*$/.test(before)) return undefined;
   if (notation === 'told' && (group.isWeak || /[\r\n][^\S\r\n]*$/.test(before))) return undefined;
   const pattern = isQuoted ? QUOTED : UNQUOTED;
@@ -158,19 +158,19 @@ function secretAt({ text, start }: Place): ReturnType<NonNullable<Form['at']>> {
   return !/\s/.test(value) && isSecret(group.of, value, notation) ? wholeAt(pattern, text, start, value) : undefined;
 }
 
-/** After a sign of assignment. A colon stands in sentences, too: what follows has a quote, a digit or a sign. */
+/** The place after a sign of assignment. A colon occurs in sentences too, so a quote, a digit or a sign must follow it. */
 const ASSIGNED =
   /(?:=[=>]?|[:：]=?(?=[ \t*\\]{0,6}(?:["'`]|[^\s]{0,60}[\d!@#$%^&*?+~]))|(?<=<[\w:.-]{2,60})>)[ \t]{0,4}(?:\*\*[ \t]?)?\\{0,3}["'`]?(?=[^\s"'`:=\\>])/g;
-/** A digit beside another sign of a word, or capitals: most texts have few, and each key has one. */
+/** A digit beside another character of a word, or capitals: each key has such a place, and most texts have few. */
 const MIXED = /\d[^\s\d.,;:)]|[^\s\d(]\d|[A-Z]{12}|_[A-Za-z]{12}/;
-/** The first digit of a word, which may stand within ones of scripts without spaces. */
+/** The first digit of a word. In scripts without spaces, the word may be within other words. */
 const TOLD =
   /\d(?<=(?:[^\s:=][ \t]{1,3}\\{0,3}["'`“„«]?|[\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7a3])([^\s\d"'`：\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7a3]{0,40})\d)/g;
 
 // --------------------------------------------------------------------------------------- commands, headers, files
 
 const isGiven = (text: string): boolean => !PLACEHOLDER.test(text) && !/^(?:\d+|root|wheel|staff)$/.test(text);
-/** Returns what reads a value of any length. @param value sticky @param before what stands before it */
+/** Returns a function that reads a value of any length. @param value a sticky pattern @param before must match the text before the value */
 const valueAt =
   (value: RegExp, isValue: (text: string) => boolean, before?: RegExp): Form['at'] =>
   ({ text, start }) => {
@@ -184,7 +184,7 @@ const valueAt =
 const USER_OPTION = /\s(?:-u|--(?:proxy-)?user)[ =]?["']?[\w.@\\+-]{0,60}:/g;
 const USER_PASSWORD = /[^\s"'`]{3,100}/y;
 const USES_USER = /\b(?:curl|http|wget|xh)\b[^|]{0,320}$/;
-/** A password without a word before it. */
+/** The option for a password in a command. */
 const PASSWORD_OPTION = /\s(?:-p ?|-a |-pass(?:in|out)? pass:)["']?(?=[^-])/g;
 const USES_PASSWORD =
   /(?:\bsshpass\s+-p ?|\b(?:mysql|mysqldump|mysqladmin|mariadb)\b[^|\r\n]{0,100}\s-p|\bredis-cli\b[^|\r\n]{0,100}\s-a |\bdocker login\b[^|\r\n]{0,100}\s-p |-pass(?:in|out)? pass:)["']?$/;
@@ -204,7 +204,7 @@ const COOKIES = /[^\s"'\\=;]{1,60}=[^\r\n"'\\]{6,}/y;
 
 const ASSIGNS = [SIGNS.equals, SIGNS.colon];
 
-/** The kinds of secrets, each with its forms. The order is that in which they are looked for. */
+/** The kinds of secrets, each with its forms, in the order of the search. */
 export const SECRETS = {
   jwt: [{ pattern: JWT, signs: [SIGNS.capital | SIGNS.parts], long: 11, hint: /eyJ[\w-]/, read: asIs }],
   url_credentials: [

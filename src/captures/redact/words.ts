@@ -1,4 +1,4 @@
-/** Words of sentences and names of fields that announce what the value beside them is. */
+/** Finds the words of sentences, and the names of fields, that announce the kind of the value beside them. */
 
 import { isDigit } from './marks.ts';
 import table from './words.json' with { type: 'json' };
@@ -10,45 +10,46 @@ export interface Word {
   kind: WordKind;
   /** The group of the table that has the word: a language, or the country of an identifier. */
   of: string;
-  /** Whether the word stands beside other numbers too, such as "call". */
+  /** Whether the word also occurs beside other numbers, as "call" does. */
   isWeak: boolean;
 }
 
 interface Entry extends Word {
-  /** Whether it may be the end of a longer word, as in "Diensthandy". */
+  /** Whether the entry may be the end of a longer word, as in "Diensthandy". */
   isEnd: boolean;
-  /** Whether an inflection may follow it. */
+  /** Whether an inflection may follow the entry. */
   isStem: boolean;
 }
 type Entries = ReadonlyMap<string, readonly Entry[]>;
 
 const NONE: readonly Word[] = [];
-/** Letters of an inflection. */
+/** Maximum number of letters of an inflection. */
 const MAX_ENDING = 4;
-/** Words of an entry. */
+/** Maximum number of words of an entry. */
 const MAX_WORDS = 4;
-/** Words between an announcement and its value. */
+/** Maximum number of words between an announcement and its value. */
 const MAX_LINKS = 5;
-/** Characters of a word that is read, and those between two words. */
+/** Maximum number of characters of a word. */
 const MAX_CHARS = 40;
-/** Digits of a name such as "phone2". */
+/** Maximum number of digits at the end of a name such as "phone2". */
 const MAX_COUNT = 2;
+/** Maximum number of characters between two words, or between a word and a value: before the value, and behind it. */
 const MAX_GAP = 12;
 const MAX_GAP_AFTER = 3;
-/** What stands between words, and between them and the value. */
+/** Characters between words, and between a word and the value. */
 const GAP = new Set('+ \t\r\n:：=#.°№\'’"`*|>()[]{}<\\/-–—_?~\u061c\u200e\u200f');
 const COLON = /[:：][ \t"'*]*$/;
 const MAX_COLON = 4;
-/** Unknown words between what is announced and a colon. */
+/** Maximum number of unknown words between an announcement and a colon. */
 const MAX_UNKNOWN = 2;
 /** Scripts without spaces between words. */
 const UNSPACED = /[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u9fff\uac00-\ud7a3]/;
 
 const CAMEL_CASE = /(?<=\p{Ll})(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})/gu;
 const IN_WORD = /[\p{L}\p{M}\p{N}_\u00ad\u200c\u200d]/u;
-/** Accents, vowel points and what has no width. */
+/** Accents, vowel points and characters without a width. */
 const MARKS = /[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0640\u093c\u09bc\u0a3c\u00ad\u200b-\u200d]/g;
-/** Letters that are written in several ways, or without their stroke in names of fields. */
+/** The plain letters for letters with several spellings, or without their stroke in names of fields. */
 const SPELLINGS: Readonly<Record<string, string>> = table.spellings;
 
 const folded = (text: string): string => {
@@ -60,7 +61,7 @@ const folded = (text: string): string => {
 
 const listOf = (entries: string): string[] => entries.split(', ').filter((entry) => entry !== '');
 
-/** `*` before an entry: it may end a longer word; behind it: an inflection may follow; `?`: it is weak. */
+/** Reads a table. `*` before an entry: the entry may end a longer word; `*` behind an entry: an inflection may follow; `?`: the entry is weak. */
 function entriesOf(kinds: Readonly<Record<string, Readonly<Record<string, string>>>>): Entries {
   const entries = new Map<string, Entry[]>();
   for (const [kind, groups] of Object.entries(kinds)) {
@@ -91,7 +92,7 @@ const LAST_WORDS = new Set(
   [...BEFORE.keys(), ...NOT].flatMap((key) => (key.includes(' ') ? [key.split(' ').at(-1)] : [])),
 );
 
-/** Keeps results of short texts, since the same words return. */
+/** Caches the results of a function, because the same words occur again. */
 function kept<T>(read: (text: string) => T): (text: string) => T {
   const results = new Map<string, T>();
   return (text) => {
@@ -113,7 +114,7 @@ const partsOf = kept((text: string): readonly string[] =>
     .filter((part) => part !== ''),
 );
 
-/** Returns the links at the end of a word, and what is before the last one of them: "nummer" of "telefonnummer". */
+/** Returns the beginnings of a word before each link that ends it: "telefon" for "telefonnummer". */
 function withoutLinks(word: string): string[] {
   const rests: string[] = [];
   const least = UNSPACED.test(word) ? 1 : 2;
@@ -123,7 +124,7 @@ function withoutLinks(word: string): string[] {
   return rests;
 }
 
-/** Returns what a word announces, or several. */
+/** Returns the announcements of a word or of several words. */
 const lookUp = kept((words: string): readonly Word[] => {
   const found: Entry[] = [];
   for (let end = words.length; end > 0 && end >= words.length - MAX_ENDING; end -= 1) {
@@ -137,7 +138,7 @@ const lookUp = kept((words: string): readonly Word[] => {
   return rests.map(lookUp).find((inner) => inner.length > 0) ?? NONE;
 });
 
-/** Whether a colon is before a place: the word before it is a label, and as sure as the name of a field. */
+/** Whether a colon precedes a place. Then the word before the colon is a label, and as sure as the name of a field. */
 const isLabelled = (text: string, place: number): boolean =>
   COLON.test(text.slice(Math.max(0, place - MAX_COLON), place));
 
@@ -147,14 +148,14 @@ const isLink = kept(
     LINKS.has(word) || (UNSPACED.test(word) && withoutLinks(word).some((rest) => rest === '' || isLink(rest))),
 );
 
-/** Returns what is known of a word without those before it. */
+/** Returns the facts about a word that do not depend on the words before it. */
 const known = kept((word: string) => ({
   isLink: isLink(word),
   isLast: LAST_WORDS.has(word),
   announced: NOT.has(word) ? undefined : lookUp(word),
 }));
 
-/** Returns what the words that end at one of them announce; `undefined` if they name something else. @param words the last one first */
+/** Returns the announcements of the words that end at a place; `undefined` if the words name something else. @param words in reverse order */
 function announcedAt(words: readonly string[], at: number): readonly Word[] | undefined {
   const { isLast, announced } = known(words[at] as string);
   for (let count = isLast ? Math.min(MAX_WORDS, words.length - at) : 1; count > 1; count -= 1) {
@@ -173,7 +174,7 @@ const inWord = (text: string, at: number): boolean => {
   return IN_WORD.test(text.charAt(at));
 };
 
-/** Returns where the word before a place begins and ends; `undefined` if there is none near it. Of digits, it has only one or two at its end. */
+/** Returns the range of the word before a place; `undefined` if no word is near. The word has at most two digits, at its end. */
 function wordBefore(text: string, place: number): { start: number; end: number } | undefined {
   let end = place;
   while (end > place - MAX_GAP && GAP.has(text.charAt(end - 1))) end -= 1;
@@ -186,9 +187,9 @@ function wordBefore(text: string, place: number): { start: number; end: number }
 }
 
 /**
- * Returns what the words before a place of a text announce: those beside it, and those before links such as "number is".
+ * Returns the announcements of the words before a place of a text, also across links such as "number is".
  *
- * @param text read backwards for at most some words: the time does not depend on its length
+ * @param text is read backwards for a few words only, so the time does not depend on its length
  */
 export function wordsBefore(text: string, place: number): readonly Word[] {
   if (text !== latest.text) Object.assign(latest, { text, before: new Map() });
@@ -197,7 +198,7 @@ export function wordsBefore(text: string, place: number): readonly Word[] {
   return known;
 }
 
-/** What was read of the latest text: several forms ask about one place. */
+/** The results for the latest text. Several forms ask about the same place. */
 const latest = { text: '', before: new Map<number, readonly Word[]>() };
 
 function readBefore(text: string, place: number): readonly Word[] {
@@ -231,7 +232,7 @@ function readBefore(text: string, place: number): readonly Word[] {
 }
 const isOfPerson = ({ kind }: Word): boolean => kind === 'phone' || kind === 'date_of_birth';
 
-/** Returns the entries for the beginning of a word: all of it but for an inflection, which is of any length in scripts without spaces. */
+/** Returns the entries for a word without its inflection. In scripts without spaces, the rest of the word may have any length. */
 const beginning = kept((word: string): readonly Word[] => {
   const most = UNSPACED.test(word) ? word.length : MAX_ENDING;
   for (let rest = 0; rest <= most && rest < word.length; rest += 1) {
@@ -242,7 +243,7 @@ const beginning = kept((word: string): readonly Word[] => {
   return NONE;
 });
 
-/** Returns what the words behind a place of a text announce of what is before it. */
+/** Returns the announcements, by the words behind a place of a text, for the value before the place. */
 export function wordsAfter(text: string, place: number): readonly Word[] {
   let end = place;
   let before: string[] = [];
@@ -252,7 +253,7 @@ export function wordsAfter(text: string, place: number): readonly Word[] {
     end = start;
     while (end < start + MAX_CHARS && inWord(text, end)) end += 1;
     const [word = ''] = start === end ? [] : partsOf(text.slice(start, end));
-    // A particle may begin a run of letters.
+    // In scripts without spaces, a particle of one or two letters may precede the word.
     const starts = UNSPACED.test(word)
       ? [word, word.slice(1), word.slice(2)]
       : [word, ...before.map((links) => `${links} ${word}`)];
@@ -263,7 +264,7 @@ export function wordsAfter(text: string, place: number): readonly Word[] {
   return NONE;
 }
 
-/** Returns what the name of a field announces of its value. No word of a name is weak. */
+/** Returns the announcements in the name of a field. No word of a name is weak. */
 export const wordsOfName = kept((name: string): readonly Word[] => {
   const words = partsOf(name).toReversed();
   const found: Word[] = [];
@@ -275,7 +276,7 @@ export const wordsOfName = kept((name: string): readonly Word[] => {
   return found;
 });
 
-/** Returns whether words announce a kind, and how surely. */
+/** Returns how surely words announce a kind; `undefined` if they do not. */
 export function strengthOf(words: readonly Word[], kind: WordKind): 'surely' | 'maybe' | undefined {
   let strength: 'surely' | 'maybe' | undefined;
   for (const word of words)
