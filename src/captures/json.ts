@@ -237,7 +237,7 @@ export function exactInteger(value: bigint): unknown {
 
 /**
  * Puts Python's `NaN`, `Infinity` and `-Infinity` outside strings in quotes. Returns `undefined` if the text contains
- * no such value.
+ * none of these values.
  */
 function withQuotedNonNumbers(text: string): string | undefined {
   if (!/NaN|Infinity/.test(text)) return undefined;

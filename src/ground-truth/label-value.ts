@@ -6,7 +6,7 @@
 import { cellOf } from '../captures/payload/csv.ts';
 import type { LabelValue } from '../core/contract/ground-truth.ts';
 
-/** A longer text is no class: its hashes are kept. */
+/** Maximum length of a class. A longer text is kept as hashes. */
 export const MAX_CLASS_CHARS = 64;
 
 /** An inference with a longer id has no prediction. */

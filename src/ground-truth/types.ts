@@ -8,7 +8,7 @@ import type { LabelCounts, LabelScorer, TruthRequest, TruthRunSummary } from '..
 import { addCounts } from '../core/values/counts.ts';
 import type { MlflowClient } from '../mlflow/client.ts';
 
-/** Returns the sum of counts, and of lines that are no labels. */
+/** Adds counts, also the counts of lines that are not labels. */
 export function labelCounts(all: Iterable<LabelCounts> = [], invalid = 0): LabelCounts {
   const none = { joined: 0, repeated: 0, replaced: 0, outdated: 0, waiting: 0, unknown: 0, ambiguous: 0 };
   const sum: LabelCounts = { lines: invalid, ...none, invalid };

@@ -134,7 +134,7 @@ const mapValues = <T, U>(of: Record<string, T>, to: (value: T) => U): Record<str
 
 // ------------------------------------------------------------------------------------------------------ executions
 
-/** The newest executions with a status. @param fromMs of the earliest one; without it, the newest thousand */
+/** The newest executions with a status. @param fromMs start of the earliest execution; if absent, the newest thousand executions */
 function newest({ sfn, stateMachineArn }: AskedStack, status?: ExecutionStatus, fromMs?: number) {
   const limit = fromMs === undefined ? 1_000 : Infinity;
   return Array.fromAsync(listedExecutions(sfn, stateMachineArn, { status, fromMs, limit }));

@@ -41,7 +41,7 @@ export interface Found {
 export const FEWEST = 30;
 /** Maximum number of listed findings of a rule. */
 export const MAX_LISTED = 5;
-/** Bounds that are no scorer's. */
+/** Bounds that do not belong to a scorer. */
 const OTHER_BOUNDS = 7;
 /** A share of all captures is also looked at over this time before now, so that it is named at once. */
 const RECENT_MS = 6 * HOUR_MS;

@@ -97,7 +97,7 @@ export const QUALITY_RULES = {
     });
   },
 
-  /** A scorer without an objective has default bounds, and one of harm always. */
+  /** A scorer without an objective, and every scorer of harm, has default bounds. */
   bound(known): Found[] {
     const { judged, subjects, history, factorOf, window, comparisons, hasObjective, since } = known;
     return judged.flatMap((scorer) => {

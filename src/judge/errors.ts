@@ -27,7 +27,7 @@ export type CallFailureKind =
   | 'rejected'
   /** The service refuses every request: access denied, no such model, or the model was retired. */
   | 'refused'
-  /** The credentials have expired. A new process gets new ones. */
+  /** The credentials have expired. A new process gets new credentials. */
   | 'expired'
   /** The caller canceled. */
   | 'aborted'
@@ -46,7 +46,7 @@ export class CallFailure extends PipelineError {
   readonly status: number | undefined;
   /** Set if the response had status 200: it may have come from the model, and the call is then billed. */
   readonly mayBePaid: boolean;
-  /** A remedy, if the service's own message has none. */
+  /** A remedy. Absent if the service's own message names a remedy. */
   readonly remedy: string | undefined;
   /** The usage that is charged if the call may have been billed. */
   usage: CallUsage | undefined;

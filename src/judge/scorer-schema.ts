@@ -68,7 +68,7 @@ export const judgeScorerSchema = z
       .readonly(),
     /** Share of the run's sample that this scorer judges, 0 to 1; default 1. Always rules override it. */
     sampleRate: z.number().min(0).max(1).optional(),
-    /** The value of a yes/no question that is no failure. Default: `yes`. */
+    /** The answer to a yes/no question that is not a failure. Default: `yes`. */
     passes: z.enum(['yes', 'no']).optional(),
     severity,
     bounds,

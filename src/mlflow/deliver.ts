@@ -29,7 +29,7 @@ export interface Delivery<T extends { traceId: string }> {
   before?(batch: readonly T[]): Promise<void>;
   /** Does the work, which is the last check and `send`, when that may make a request at once. */
   limited<R>(work: () => Promise<R>): Promise<R>;
-  /** Writes the whole batch, or no trace of it. */
+  /** Writes the whole batch, or fails without writing a trace. */
   send(batch: readonly T[]): Promise<void>;
   /** Writes a control trace, once. */
   control(): Promise<void>;

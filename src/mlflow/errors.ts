@@ -38,7 +38,7 @@ export class MlflowRetryableError extends RetryableError {
   }
 }
 
-/** Returns the error for a reply with status 200 that is no proof: a gateway that forwards nothing also answers 200. */
+/** Returns the error for a reply with status 200 that MLflow may not have sent: a gateway that forwards nothing also answers 200. */
 export const notStored = (message: string, got: string, where: string): MlflowRetryableError =>
   new MlflowRetryableError('MlflowNotStored', message, { got, where, outcome: 'unknown' });
 

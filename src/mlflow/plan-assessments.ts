@@ -78,7 +78,7 @@ const isError = (stored: StoredAssessment): boolean => stored.errorCode !== unde
 // ---------------------------------------------------------------------------------------------- labels from a file
 // Assessments that a person wrote, edited or deleted in MLflow are never changed.
 
-/** The name of the expectation with the true answer. It is no scorer. */
+/** The name of the expectation with the true answer. It is not the name of a scorer. */
 export const GROUND_TRUTH = 'ground_truth';
 
 /** Returns the metadata that shows a later label whether a person has edited this one. */

@@ -19,7 +19,7 @@ type Read = (traceIds: readonly string[]) => Promise<ReadonlyMap<string, StoredT
  * Returns a function that returns the traces which existed at most 5 s ago; with `now`, the traces which exist now.
  *
  * @param traceIds in the order in which they are written
- * @param areAbsent whether the caller has just read them, and found none
+ * @param areAbsent whether the caller has just looked for the traces and did not find them
  */
 export function recentReads(read: Read, traceIds: readonly string[], areAbsent: boolean) {
   const position = new Map(traceIds.map((id, at) => [id, at]));

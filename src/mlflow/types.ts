@@ -78,7 +78,7 @@ export interface WriteTracesResult {
   written: string[];
   /** Traces that existed before they were written. Neither they nor their assessments were sent. */
   alreadyThere: string[];
-  /** Those of `written` whose assessments MLflow refused. They are stored without assessments. */
+  /** The traces of `written` whose assessments MLflow refused. These traces are stored without assessments. */
   bare: string[];
   /** Traces that MLflow refused for their content, found by halving the batch. All others were written. */
   refused: { traceId: string; reason: { name: string; message: string; words?: string } }[];

@@ -43,7 +43,7 @@ interface Task {
   experiment: Experiment;
   traces: readonly TraceRecord[];
   assessmentsOf: AssessmentsOf;
-  /** Whether the caller has just read the traces, and found none. */
+  /** Whether the caller has just looked for the traces and did not find them. */
   areAbsent: boolean;
   assertHeld: WriteOptions['assertHeld'];
 }

@@ -20,7 +20,7 @@ const DELIMITED = /\d[;\t]|[;\t]-?\d/;
 /** Text that is a value where all others of its column are numbers: a percentage, a date, a flag. */
 const VALUE = /^(?:[^\p{L}\d]*\d[^\p{L}]*|true|false)$/iu;
 
-/** A number is as good as any other one. */
+/** Returns the text of a cell; `0` for every number, since all numbers are rated alike. */
 const textOf = (cell: CsvCell): string => (typeof cell === 'string' ? cell.trim() : '0');
 const isKnown = (cell: CsvCell = ''): boolean => KNOWN.test(textOf(cell));
 const isWord = (cell: CsvCell): boolean =>

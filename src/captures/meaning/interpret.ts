@@ -128,7 +128,7 @@ function cellsOf(row: unknown): unknown {
   return features ?? row;
 }
 
-/** Names the features, by position where there is no name. */
+/** Names the features. A feature without a name gets its position. */
 function featuresOf(row: unknown, names: readonly string[]): JsonObject {
   const cells = cellsOf(row);
   if (isObject(cells)) return cells;

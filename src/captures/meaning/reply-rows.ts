@@ -27,7 +27,7 @@ const CLASS_LISTS = ['labels', 'classes'];
  *
  * @param inputs number of rows of the request, if known
  * @param csvHeader whether a CSV may begin with a header
- * @returns `undefined` for a reply that is not a list, and so is one prediction
+ * @returns `undefined` for a reply that is not a list, which is one prediction
  */
 export function predictionsOf({ kind, value }: Payload, inputs?: number, csvHeader = false): unknown[] | undefined {
   if (kind === 'csv') return csvPredictions(value as CsvCell[][], inputs, csvHeader);

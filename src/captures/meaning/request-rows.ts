@@ -33,7 +33,7 @@ export function requestTable({ kind, value }: Payload, options: DecodeOptions): 
   if (kind === 'csv') {
     const rows = value as Cell[][];
     const [first = []] = rows;
-    // Numbers are no names, unless they are pandas' own. Then the caller left the header out.
+    // A first row of numbers is data, because the caller left the header out, unless pandas numbered the columns: 0, 1, 2.
     const isHeader = first.some((cell) => typeof cell === 'string') || first.every((cell, at) => cell === at);
     return options.csvHeader && isHeader ? { rows: rows.slice(1), names: first.map(String) } : { rows };
   }

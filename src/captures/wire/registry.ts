@@ -122,7 +122,7 @@ export function readDelta(event: unknown) {
   return {
     output: allText(replies.map(({ content }) => content)),
     reasoning: allText(replies.flatMap(({ reasoning, reasoning_content: thoughts }) => [reasoning, thoughts])),
-    // A piece without arguments has an empty object of them.
+    // A piece without arguments has an empty object instead.
     calls: calls.some(({ name, arguments: input }) => name !== '' || !['', '{}'].includes(input)),
   };
 }

@@ -57,7 +57,7 @@ export interface WireFormat {
   error?(body: JsonObject): { message: unknown; type?: string } | undefined;
   /** Assembles all events of a stream, or one event by itself. */
   assemble?(events: JsonObject[]): Assembly | undefined;
-  /** Fields of an event that repeat what earlier events have said. */
+  /** Fields of an event that repeat the content of earlier events. */
   readonly repeats?: readonly string[];
   /** A single event may be a row of data instead of a stream. */
   readonly streamsSeveral?: true;

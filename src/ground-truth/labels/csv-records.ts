@@ -61,7 +61,7 @@ export class CsvRecords {
     const at = { line: first.line, isCut: rest.at(-1)?.isCut ?? first.isCut };
     let { text, line: last } = first;
     for (const { text: more, line } of rest) {
-      // Blank lines are no lines to the scanner, but here they are part of a text.
+      // The scanner leaves out blank lines, but here they are part of a text.
       text += `${'\n'.repeat(line - last)}${more}`;
       last = line;
     }

@@ -89,7 +89,7 @@ async function* asUtf8(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Ar
   if (decoder !== undefined) yield Buffer.from(decoder.decode());
 }
 
-/** @throws PermanentError `NotUtf8` for a first line in UTF-16 without a mark, or that is no text at all */
+/** @throws PermanentError `NotUtf8` for a first line in UTF-16 without a mark, or for bytes that are not text */
 function textOf(
   { bytes, line, start, length, end }: ScannedLine,
   isFirst: boolean,

@@ -171,7 +171,7 @@ export class KindFacts {
 
 // -------------------------------------------------------------------------------------------- the class of a row
 
-/** Predictions that are no class: numbers between classes, which are probabilities if the labels are classes. */
+/** Predictions that are not classes: numbers between classes, which are probabilities if the labels are classes. */
 const NUMBER = '(number)';
 
 /** The predicted class of a row. */

@@ -124,7 +124,7 @@ type Constraints = Record<
   { threshold: number; comparison_operator: 'LessThanThreshold' | 'GreaterThanThreshold' }
 >;
 
-/** Objectives for one variant, and for figures that Model Monitor does not have, are no constraints. */
+/** Leaves out objectives for one variant and for figures that Model Monitor does not have. */
 const CONSTRAINED: Record<Section, readonly string[]> = {
   binary_classification: ['accuracy', 'precision', 'recall', 'f1', 'auc'],
   multiclass_classification: ['accuracy'],

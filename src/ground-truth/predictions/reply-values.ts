@@ -27,7 +27,7 @@ const OF_CLASS = /^(?:prob|proba|probability)_(.+)$|^(.+)_(?:prob|proba|probabil
 
 /** Fields of an object that describes a part of its input. Its score is not the score of the input. */
 const FINDINGS = /^(?:(?:.+_)?b?box(?:es)?|masks?|word|token_str|start)$/;
-/** Texts that are no finding either. */
+/** Fields of a reply whose text is not a prediction: ids, models, times, versions. */
 const FACTS = /^(?:id$|object$|model|time)|(?:_id|version)$/i;
 
 type Value = Prediction['value'];

@@ -23,7 +23,7 @@ import { hashesOf } from '../masked.ts';
 // -------------------------------------------------------------------------------------- a label as MLflow keeps it
 // The true answer as an expectation, a label for a scorer as a person's assessment.
 
-/** The labeller's name, if the label has none. */
+/** The name of the labeller for labels without a name. */
 const SOURCE = 'ground truth';
 
 /**

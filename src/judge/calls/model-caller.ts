@@ -177,7 +177,7 @@ export class ModelCaller {
       capabilities.isConfirmed = true;
       return { answer, rung };
     } catch (error) {
-      // Transports throw CallFailure, or that their key cannot be read. Any other error is caused by the capture and is no outage.
+      // A transport throws CallFailure, or an error for a key that it cannot read. The capture causes any other error, which is not an outage.
       if (!(error instanceof CallFailure)) {
         release('other');
         throw error;

@@ -207,7 +207,7 @@ interface Assumed {
 }
 
 /**
- * Returns averages, which are no whole numbers. Expects a capture to be judged by one call. In a cascade the judge is asked about the captures
+ * Returns averages, which are fractions. Expects a capture to be judged by one call. In a cascade the judge is asked about the captures
  * with a verdict that fails, at the full price even if the first model is asked in batch inference.
  */
 export function expectedCalls(

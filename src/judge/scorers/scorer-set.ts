@@ -120,7 +120,7 @@ export const askedOf = <S extends Scorer>(scorers: readonly S[], capture?: Captu
       scorer.kind === 'judge' || scorer.isAsked === undefined || (capture !== undefined && scorer.isAsked(capture)),
   );
 
-/** Returns what labels may say to the question of a scorer. A code scorer that can fail says yes or no, others say anything. What was measured, nobody labels. */
+/** Returns the scorers that people may label, with the allowed labels: yes or no for a code scorer that can fail, any text for other code scorers. */
 export const labelScorers = (scorers: readonly Scorer[]): LabelScorer[] =>
   askedOf(scorers).map((scorer) => {
     const { name } = scorer;

@@ -2,7 +2,7 @@
  * The limits of a shard, of planning and of the summary, with their arithmetic.
  *
  * "Measured" refers to November 2026: each bundle on one full x86 processor, as Lambda gives at the 1,769 MB of these
- * functions, with TLS and verified signatures to the endpoint. S3 is emulated there. The emulator is no bottleneck (250
+ * functions, with TLS and verified signatures to the endpoint. S3 is emulated there. The emulator is not a bottleneck (250
  * MB/s for a bare reader, 90 MB/s for a bare copy) but answers within 2 ms. Work that waits for S3 was therefore also
  * measured with 30 ms added to each request.
  */

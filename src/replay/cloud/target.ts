@@ -44,7 +44,7 @@ function isEmulated({ AWS_ENDPOINT_URL: aws }: ReplayEnvironment): boolean {
 }
 
 /**
- * Checks that the settings name the target: permission to start a replay is no permission to send the captures anywhere.
+ * Checks that the settings name the target: permission to start a replay does not include permission to send the captures anywhere.
  *
  * @throws PermanentError `EndpointNotAllowed`, `InferenceComponentNotAllowed`, `UrlNotAllowed`, `SecretNotAllowed`
  */

@@ -17,7 +17,7 @@ interface JsonLine {
  * Reads the lines of a file. Leaves out a truncated last line, which a run that was killed or filled the disk leaves
  * behind.
  *
- * Node's readline is no alternative: it also ends lines at Unicode's line separators, which replies may contain.
+ * Node's readline is not an alternative, because it also ends lines at Unicode's line separators, which replies may contain.
  *
  * @param onCut called with the position of a truncated line
  * @throws PermanentError `NotAReplay`

@@ -25,7 +25,7 @@ export interface JudgeSettings {
    * Absent: harm is not judged.
    */
   harm?: readonly JudgeScorer[];
-  /** Absent: there is no limit. */
+  /** If absent, there is no limit. */
   limit?: JudgeMoney['limit'];
   /** Cancels the calls in flight. */
   signal?: AbortSignal;

@@ -34,7 +34,7 @@ export function judgeCost(
 ) {
   const model = settings.BEDROCK_MODEL_ID;
   const total = emptySpend();
-  // The judge of pairs is no cascade.
+  // The judge of pairs has no cascade.
   const add = (capture: Capture, scorers: readonly JudgeScorer[]): JudgeSpend =>
     addSpend(total, expectedCalls({ ...settings, JUDGE_CASCADE: undefined }, capture, scorers));
   for (const pair of pairs) {

@@ -65,7 +65,7 @@ export const isOwnFailure = ({ type }: { type: string }): boolean => OWN_ERROR_T
 /** TCP keep-alive interval of silent connections: gateways and load balancers drop them after 350 s. */
 const KEEP_ALIVE_MS = 60_000;
 
-/** OpenSSL's words for bytes that are no TLS. */
+/** OpenSSL's messages for bytes that are not TLS. */
 const NOT_TLS = ['ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG'];
 
 export function describeSocketError({ code = '', name, message }: NodeJS.ErrnoException): ExchangeError {

@@ -15,7 +15,7 @@ const MOST_LOOK_UPS = 10;
 /** A request that may be one of a replay. */
 export interface MarkedRequest {
   capturedInferenceId?: string | undefined;
-  /** Epoch ms; NaN if the capture has none. */
+  /** Epoch ms; NaN if the capture has no time. */
   inferenceTimeMs: number;
 }
 

@@ -52,7 +52,7 @@ export function shownUrl(url: string): string {
 export const USER_AGENT = 'sagemaker-inference-monitor-replay';
 
 /** Characters that are invalid in a header. The user's headers with one are rejected; in captured values they are replaced. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern searches for control characters
 const NOT_IN_HEADERS = /[\x00-\x1f\x7f-\uffff]/g;
 
 export const headerSafe = (value: string): string => value.replace(NOT_IN_HEADERS, '?');

@@ -22,7 +22,7 @@ import { fieldsOf, objectsIn, type WireFormat, without } from '../wire-format.ts
  * no text.
  */
 const ENVELOPE_NAMES = ['data', 'results', 'payload', 'body', ...NAMES.replies.filter((name) => name !== 'message')];
-/** Returns the text of a message, as LangChain's servers answer with one. */
+/** Returns the text of a message, which is the whole answer of LangChain's servers. */
 const contentIn = (value: unknown): unknown =>
   isObject(value) && typeof value.content === 'string' ? value.content : value;
 

@@ -16,7 +16,7 @@ type SummarizeDependencies = StopDependencies & SummaryDependencies & PublishDep
  * Writes the results and publishes them in MLflow. For an execution that has ended, it first stops the shards and waits for
  * them, and it repeats no summary that is complete.
  *
- * @returns what this call has done
+ * @returns the steps that this call has completed
  * @throws PermanentError `ShardsUnderWay`, `ContractChanged`, and errors of the storage and of MLflow's client
  */
 export async function summarizeReplay(

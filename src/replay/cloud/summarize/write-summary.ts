@@ -216,7 +216,7 @@ export function remarks(plan: StoredPlan, { late, maxConnectionsOfOne }: Collect
   return lines;
 }
 
-/** Whether a stop order had any effect on sending. An order that arrives after the last request has none. */
+/** Whether a stop order had any effect on sending. An order that arrives after the last request has no effect. */
 export const wasStopped = ({ stop, wasCancelled }: Pick<Collected, 'stop' | 'wasCancelled'>): boolean =>
   stop !== undefined && wasCancelled;
 

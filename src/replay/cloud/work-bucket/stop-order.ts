@@ -33,7 +33,7 @@ export function stopWatch(storage: Storage, bucket: string, run: string) {
     if ((await stopMark(storage, bucket, run)) !== undefined) stopped.abort();
     return signal.aborted;
   };
-  // An outage of S3 is no reason to end a shard: the next check follows soon.
+  // An outage of S3 does not end a shard, because the next check follows soon.
   const checkAgain = () =>
     check().catch((error: Error) => logger.warn('could not check for the stop order', { run, error }));
   return {

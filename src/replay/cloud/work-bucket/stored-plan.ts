@@ -115,7 +115,7 @@ export const SHARD_FILES = {
   failure: 'failure.json',
 } as const;
 
-/** Lists what the shards have written: the objects of each shard by their names. */
+/** Lists the objects that the shards have written, by shard and by name. */
 export async function listShardFiles(
   storage: Storage,
   bucket: string,
