@@ -1,6 +1,9 @@
 /** Cloud replays: the functions, the state machine that a person starts, and the rule that ends stopped replays. */
+
+import { Stack } from 'aws-cdk-lib';
 import { Rule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
+import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import {
@@ -18,14 +21,17 @@ import {
 } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { resourceNames } from '../src/core/contract/names.ts';
-import { MAX_SHARDS } from '../src/core/contract/replay.ts';
+import { MAX_SHARDS, REPLAY_DISK_MIB } from '../src/core/contract/replay.ts';
 import { replayKeys } from '../src/core/contract/work-keys.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
-import { allow, grantKey } from './access/allow.ts';
+import { allow, grantKey, grantPseudonymKey, grantSecret } from './access/allow.ts';
+import { grantCaptureRead } from './access/capture.ts';
+import { grantModelLookUp } from './access/judge.ts';
+import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
 import { acknowledge } from './acknowledge.ts';
 import { DELIVERY, eventQueue } from './event-delivery.ts';
-import type { PipelineFunction, StackContext } from './pipeline-function.ts';
-import { type ReplayFunctions, replayFunctions } from './replay-functions.ts';
+import { PipelineFunction, type PipelineFunctionProps, type StackContext } from './pipeline-function.ts';
+import { replayEnvironment } from './settings/function-environment.ts';
 import { pipelineStateMachine, RUN } from './state-machines/pipeline.ts';
 import { SHARD_RETRIES, STORE_RETRIES } from './state-machines/retries.ts';
 import { invoke, overManifest } from './state-machines/states.ts';
@@ -154,4 +160,63 @@ function shardsMap(scope: Construct, replayer: PipelineFunction, workBucket: IBu
     maxConcurrency: MAX_SHARDS,
     results: replayKeys.mapResultPrefix('{}'),
   }).itemProcessor(wait.next(shard));
+}
+
+// ------------------------------------------------------------------------------------------------------- functions
+
+/**
+ * One full vCPU. Lambda allocates CPU in proportion to memory, with one vCPU at 1,769 MB. A function with less is
+ * paused for the rest of each time slice once it has used its share, and requests due in that time are sent late. A
+ * second vCPU would be idle, because the sender's event loop is one thread. The process itself takes about 150 MB. That
+ * leaves 1.6 GB for requests and replies in flight, for example 30 of 25 MB each with replies of the same size. The
+ * later steps process a few at a time, with the same memory.
+ */
+export const ONE_VCPU_MB = 1769;
+
+export type ReplayFunctions = Record<'planner' | 'replayer' | 'summarizer', PipelineFunction>;
+
+/** Creates the functions in a scope, and grants them the required permissions. */
+export function replayFunctions(scope: Construct, props: StackContext): ReplayFunctions {
+  const { settings, workBucket, environment } = props;
+  const make = (id: string, name: PipelineFunctionProps['name'], more: Partial<PipelineFunctionProps> = {}) =>
+    new PipelineFunction(scope, id, {
+      settings,
+      workBucket,
+      name,
+      environment: { ...environment, ...replayEnvironment(settings) },
+      // More memory for the other functions means that payloads are large.
+      memoryMb: Math.max(ONE_VCPU_MB, settings.LAMBDA_MEMORY_MB),
+      diskMib: REPLAY_DISK_MIB,
+      ...more,
+    });
+  const planner = make('Plan', 'replayPlanner');
+  const replayer = make('Shard', 'replayer', { asyncRetries: 0 });
+  const summarizer = make('Summary', 'replaySummarizer', { diskMib: undefined });
+  for (const { role } of [planner, replayer]) {
+    grantCaptureRead(role, settings);
+    grantPseudonymKey(role, settings);
+  }
+  for (const { role } of [planner, summarizer]) grantMlflow(role, settings);
+  grantArtifacts(summarizer.role, settings);
+  grantModelLookUp(planner.role, settings.BEDROCK_MODEL_ID);
+  grantReplayTargets(replayer.role, settings);
+  return { planner, replayer, summarizer };
+}
+
+/** Streaming is a separate action: with only the first, a replay fails as soon as it streams. */
+const INVOKE = ['sagemaker:InvokeEndpoint', 'sagemaker:InvokeEndpointWithResponseStream'];
+
+/** Grants the endpoints, their inference components, and the secret with the headers for a URL. */
+function grantReplayTargets(role: Role, settings: Settings): void {
+  const { partition, region, account } = Stack.of(role);
+  const sageMaker = `arn:${partition}:sagemaker:${region}:${account}`;
+  // IAM spells endpoints in lower case.
+  const endpoints = settings.REPLAY_ENDPOINT_NAMES.map((name) => `${sageMaker}:endpoint/${name.toLowerCase()}`);
+  if (endpoints.length > 0) allow(role, { actions: INVOKE, resources: endpoints });
+  // IAM's spelling of components is not documented, so both are allowed: unchanged and in lower case.
+  const components = settings.REPLAY_INFERENCE_COMPONENT_NAMES.flatMap((name) => [name, name.toLowerCase()]).map(
+    (name) => `${sageMaker}:inference-component/${name}`,
+  );
+  if (components.length > 0) allow(role, { actions: INVOKE, resources: [...new Set(components)] });
+  grantSecret(role, settings.REPLAY_HEADERS_SECRET_ARN);
 }

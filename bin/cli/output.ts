@@ -23,6 +23,9 @@ export interface About {
   experiment?: string;
 }
 
+/** The part of a command's output that follows its subject. */
+export type Report<Output> = Omit<Output, keyof About>;
+
 /** Returns the first line of a command's output. */
 export function aboutLine({ endpoint, stack, experiment }: About): string {
   const read = experiment === undefined || experiment === endpoint ? '' : `experiment ${experiment}`;

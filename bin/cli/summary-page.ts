@@ -8,7 +8,7 @@ import { sum } from '../../src/core/values/sum.ts';
 import type { Health } from '../../src/health/findings.ts';
 import { SIGNS, signOf } from '../../src/health/known.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
-import type { ReasonWithLines } from '../operate/run-summaries.ts';
+import type { ReasonWithLines } from '../operate/run-report.ts';
 
 /** The state of the endpoint, if it has a name, in words. */
 export function statePart({ state, words }: Pick<Health, 'state' | 'words'>, endpoint?: string): Part {

@@ -62,10 +62,8 @@ const OPTIONS = options(
 );
 type CompareFlags = FlagsOf<typeof OPTIONS>;
 
-export type ComparisonOutput = RunsComparison & { gate?: GateResult | undefined };
-
 /** With `--plan` the sizes that the thresholds need. */
-export type Output = ComparisonOutput | PlanOutput;
+export type Output = (RunsComparison & { gate?: GateResult | undefined }) | PlanOutput;
 
 export default command('compare', OPTIONS, compare, {
   metrics: METRIC_TAGS.join(', '),
@@ -160,7 +158,7 @@ async function compareOpened(
   const report = flags.report ? join(directory, COMPARISON_FILES.page) : undefined;
   const written = [join(directory, COMPARISON_FILES.json), ...(report === undefined ? [] : [`to read: ${report}`])];
   const end = block(...(gate ? gateText(gate) : []), `written: ${written.join('; ')}`);
-  print<ComparisonOutput>({ ...comparison, gate }, flags.json, [...comparisonPage(comparison), end]);
+  print<Output>({ ...comparison, gate }, flags.json, [...comparisonPage(comparison), end]);
   if (gate && flags.junit !== undefined)
     await writeFile(flags.junit, junitXml(gate, { before: before.run, after: after.run }));
   if (gate && flags.markdown !== undefined) await writeFile(flags.markdown, markdownSummary(comparison, gate, report));

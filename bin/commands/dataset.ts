@@ -13,7 +13,7 @@ import { decodeOptions } from '../../src/monitoring/chunk/decode-lines.ts';
 import { filterOption, mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
 import { assertNew, withNewFile } from '../cli/new-file.ts';
 import { command, type FlagsOf, numbers, option, options, parsed } from '../cli/options.ts';
-import { type About, EXIT, notice, print, progress } from '../cli/output.ts';
+import { type About, EXIT, notice, print, progress, type Report } from '../cli/output.ts';
 import { assertHasTexts } from '../cli/settings.ts';
 import { windowFrom } from '../cli/window.ts';
 import {
@@ -46,17 +46,14 @@ const OPTIONS = options(
 );
 type DatasetFlags = FlagsOf<typeof OPTIONS>;
 
-/** The output with `--json`. */
-export type DatasetReport = Awaited<ReturnType<typeof makeDataset>>;
-
-export type Output = About & DatasetReport;
+export type Output = About & Awaited<ReturnType<typeof makeDataset>>;
 
 export default command('dataset', OPTIONS, (flags) =>
   withMlflow(flags, async (opened) => {
     const report = await makeDataset(flags, opened);
     for (const { traceId, reason } of report.missing) notice(`${singleLine(traceId)}: ${singleLine(reason)}`);
     if (report.more) notice(`Only the newest ${flags.limit} were selected. For older ones, use --limit or --to.`);
-    print<DatasetReport>(report, flags.json, datasetPage(report), opened.about);
+    print(report, flags.json, datasetPage(report), opened.about);
     if (report.missing.length > 0) process.exitCode = EXIT.found;
   }),
 );
@@ -139,7 +136,7 @@ export function tagFilter(text: string): string {
   return `tag.\`${name}\` = '${value}'`;
 }
 
-function datasetPage({ file, captures, missing, dataset: filled }: DatasetReport): Page {
+function datasetPage({ file, captures, missing, dataset: filled }: Report<Output>): Page {
   const lost = missing.length === 0 ? '' : `; ${many(missing.length, 'trace')} without a capture`;
   return [
     `${file}: ${many(captures, 'capture')}${lost}`,

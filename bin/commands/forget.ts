@@ -6,7 +6,7 @@ import { block, exact, firstOf, type Page, section } from '../../src/core/text/p
 import { forgetIds } from '../../src/ledger/forget.ts';
 import { confirmed } from '../cli/confirm.ts';
 import { command, option, options } from '../cli/options.ts';
-import { type About, notice, print } from '../cli/output.ts';
+import { type About, notice, print, type Report } from '../cli/output.ts';
 import { stackOptions, withStack } from '../cli/stack.ts';
 import { type FoundTrace, tracesOf } from '../operate/find-traces.ts';
 import { captureCommands, mlflowCommands, tracesToForget } from '../operate/forget.ts';
@@ -19,16 +19,13 @@ const OPTIONS = options(
   ...stackOptions(),
 );
 
-/** Output of `--json`. */
-export interface ForgetOutput {
+export type Output = About & {
   traces: FoundTrace[];
   /** Files of the ledger that were rewritten without their ids. */
   rewritten: number;
   /** Commands that delete the remaining data: the traces in MLflow, and the lines in the capture files. */
   remains: { mlflow: string[]; captures: string[] };
-}
-
-export type Output = About & ForgetOutput;
+};
 
 export default command('forget', OPTIONS, async (flags) => {
   const { trace: traces, user, session, yes } = flags;
@@ -45,14 +42,14 @@ export default command('forget', OPTIONS, async (flags) => {
     const rewritten = hours.size > 0 ? await forgetIds(work, hours, Date.now()) : 0;
     const remains = { mlflow: mlflowCommands(found), captures: captureCommands(found) };
     const result = { traces: found, rewritten, remains };
-    print<ForgetOutput>(result, flags.json, forgottenPage(result), about);
+    print<Report<Output>>(result, flags.json, forgottenPage(result), about);
   });
 });
 
 /** Maximum number of printed commands; `--json` has all of them. */
 const SHOWN = 10;
 
-function forgottenPage({ traces, rewritten, remains: { mlflow, captures } }: ForgetOutput): Page {
+function forgottenPage({ traces, rewritten, remains: { mlflow, captures } }: Report<Output>): Page {
   if (traces.length === 0) return ['The ledger has no such id.'];
   const commands = (all: readonly string[]) => firstOf(SHOWN, all.map(exact), ': see --json');
   return [

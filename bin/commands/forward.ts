@@ -4,7 +4,7 @@ import { PermanentError } from '../../src/core/errors/errors.ts';
 import type { ForwardEnvironment } from '../../src/core/settings/environment.ts';
 import { many } from '../../src/core/text/figure-text.ts';
 import { command, type FlagsOf, option, options } from '../cli/options.ts';
-import { type About, print, progress } from '../cli/output.ts';
+import { type About, print, progress, type Report } from '../cli/output.ts';
 import { type DeployedStack, stackOptions, withStack } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
 import { filesToForward, findForwarding, putBack, sendEvents } from '../operate/forwarding.ts';
@@ -18,17 +18,14 @@ const OPTIONS = options(
 );
 type ForwardFlags = FlagsOf<typeof OPTIONS>;
 
-/** The output with `--json`. */
-export interface ForwardReport {
+export type Output = About & {
   /** Files of the window, or about as many dead letters. */
   files: number;
   /** Total size of the files. */
   bytes: number;
   /** `false` with `--dry-run`. */
   queued: boolean;
-}
-
-export type Output = About & ForwardReport;
+};
 
 export default command('forward', OPTIONS, async (flags) => {
   const given = flags.from !== undefined || flags.to !== undefined || flags.prefix !== undefined;
@@ -43,7 +40,7 @@ export default command('forward', OPTIONS, async (flags) => {
     const report = flags.failed
       ? { files: await putBack(lambda, forwarding, queued), bytes: 0, queued }
       : { ...(await queueFiles(stack, forwarding, flags)), queued };
-    print<ForwardReport>(report, flags.json, [reportText(report, flags)], stack.about);
+    print<Report<Output>>(report, flags.json, [reportText(report, flags)], stack.about);
   });
 });
 
@@ -53,7 +50,7 @@ function queueFiles(stack: DeployedStack, forwarding: ForwardEnvironment, flags:
   return sendEvents(stack.clients.lambda, queue, found, (files) => progress.show(many(files, 'file')));
 }
 
-function reportText({ files, bytes, queued }: ForwardReport, { failed }: ForwardFlags): string {
+function reportText({ files, bytes, queued }: Report<Output>, { failed }: ForwardFlags): string {
   if (failed) return `About ${many(files, 'dead letter')}${queued ? ': SQS is putting them back' : ''}.`;
   return `${many(files, 'file')}, ${many(bytes, 'byte')}${queued ? ': their events are in the queue' : ''}.`;
 }

@@ -6,8 +6,7 @@ import { bothEnds, excerpt, namedCounts } from '../../src/core/text/terminal-tex
 import { type Interruption, unlessInterrupted } from '../cli/interruption.ts';
 import { command, type FlagsOf } from '../cli/options.ts';
 import { EXIT, notice, print } from '../cli/output.ts';
-import { parseLocation } from '../offline/capture-files.ts';
-import { placeText } from './inspect-text.ts';
+import { parseLocation, placeText } from '../offline/capture-files.ts';
 import { JUDGE_OPTIONS, type JudgeReport, judgeFiles } from './judge-run.ts';
 
 export type Output = JudgeReport;

@@ -3,7 +3,7 @@ import { dollars, time, whole } from '../../src/core/text/figure-text.ts';
 import { type Page, table } from '../../src/core/text/page.ts';
 import { durationText } from '../../src/core/text/terminal-text.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
-import { type About, notice, print } from '../cli/output.ts';
+import { type About, notice, print, type Report } from '../cli/output.ts';
 import { stackOptions, withStack } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
 import { LISTED_STATUSES, type ListedReplay, type ListedRun, listReplays, listRuns } from '../operate/run-report.ts';
@@ -16,14 +16,11 @@ const OPTIONS = options(
   ...stackOptions(),
 );
 
-/** The output with `--json`. */
-export interface RunsOutput {
+export type Output = About & {
   runs: ReturnType<typeof asJson>[];
   /** Whether `--limit` leaves out older runs. */
   more: boolean;
-}
-
-export type Output = About & RunsOutput;
+};
 
 export default command('runs', OPTIONS, async (flags) => {
   // One additional run shows whether there are more.
@@ -34,7 +31,7 @@ export default command('runs', OPTIONS, async (flags) => {
       : await listRuns(clients, outputs.stateMachineArn, outputs.workBucket, query);
     const runs = listed.slice(0, flags.limit).map(asJson);
     const more = listed.length > runs.length;
-    print<RunsOutput>({ runs, more }, flags.json, listPage(runs, flags.replays), about);
+    print<Report<Output>>({ runs, more }, flags.json, listPage(runs, flags.replays), about);
     if (more) notice(`These are the newest ${flags.limit}, and there are more: --limit, --from, --to.`);
   });
 });
@@ -67,13 +64,13 @@ function asJson(one: ListedRun | ListedReplay) {
   };
 }
 
-const listPage = (runs: RunsOutput['runs'], isReplay: boolean | undefined): Page => {
+const listPage = (runs: Output['runs'], isReplay: boolean | undefined): Page => {
   const rows = runs.map((one) => rowOf(one, isReplay));
   return [rows.length === 0 && 'There are no such runs.', table(rows.map(Object.values), Object.keys(rows[0] ?? {}))];
 };
 
 /** Returns the cells by column name. */
-function rowOf(one: RunsOutput['runs'][number], isReplay = false): Record<string, string> {
+function rowOf(one: Output['runs'][number], isReplay = false): Record<string, string> {
   const { run, status, startedAt, endedAt, asked, figures, requests } = one;
   const counts = isReplay
     ? { sent: requests?.sent, requests: requests?.planned }

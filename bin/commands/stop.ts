@@ -20,18 +20,16 @@ import { type FoundExecution, findExecution } from '../operate/executions.ts';
 import { hasEnded } from '../operate/run-progress.ts';
 import { type RunReport, readRunReport } from '../operate/run-report.ts';
 
-/** The output with `--json`. `status` is the status of the execution in Step Functions. */
-export type StopResult = Awaited<ReturnType<typeof stopRun> | ReturnType<typeof stopReplay>>['stopped'];
-
 const OPTIONS = options(runArgument(), ...stackOptions());
 
-export type Output = About & StopResult;
+/** `status` is the status of the execution in Step Functions. */
+export type Output = About & Awaited<ReturnType<typeof stopRun> | ReturnType<typeof stopReplay>>['stopped'];
 
 export default command('stop', OPTIONS, (flags) =>
   withStack(flags, async (stack) => {
     const found = await findExecution(stack.clients.sfn, machinesOf(stack), flags.run);
     const { stopped, page } = await (found.kind === 'replay' ? stopReplay : stopRun)(stack, found);
-    print<StopResult>(stopped, flags.json, page, stack.about);
+    print(stopped, flags.json, page, stack.about);
   }),
 );
 

@@ -12,7 +12,7 @@ import type { Row } from '../../src/ledger/tables.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { searchTraces, storedTrace } from '../../src/mlflow/existing-traces.ts';
-import { findExperiment } from '../../src/mlflow/experiments.ts';
+import { type ExperimentSettings, findExperiment, isOfEndpoint } from '../../src/mlflow/experiments.ts';
 import type { TraceInfoReply } from '../../src/mlflow/replies.ts';
 import { RUN_METADATA, type StoredTrace } from '../../src/mlflow/types.ts';
 import { hourOfLine } from '../../src/monitoring/outcomes/rows.ts';
@@ -42,11 +42,9 @@ async function compare({ lambda, s3, settings }: Compared, { fromMs, toMs }: Tim
   const mlflow = mlflowOf(settings, s3);
   try {
     const { id = '' } = (await findExperiment(mlflow.rest, name)) ?? {};
-    // Other endpoints may write to the experiment too.
-    const writer = settings.MLFLOW_EXPERIMENT_SHARED ? endpoint : undefined;
     const differences = new Differences();
     for (let day = dayOf(hourOf(fromMs)); Date.parse(day) < toMs; day = dayOf(hourOf(Date.parse(day) + DAY_MS))) {
-      await compareDay(work, mlflow, { day, experimentId: id, writer }, differences);
+      await compareDay(work, mlflow, { day, experimentId: id, settings }, differences);
     }
     return differences.findings();
   } finally {
@@ -81,7 +79,7 @@ class Differences {
 async function compareDay(
   work: Work,
   mlflow: MlflowClient,
-  { day, experimentId, writer }: { day: string; experimentId: string; writer: string | undefined },
+  { day, experimentId, settings }: { day: string; experimentId: string; settings: ExperimentSettings },
   differences: Differences,
 ): Promise<void> {
   const { compared } = differences;
@@ -111,8 +109,7 @@ async function compareDay(
   for (const experiment of experiments) {
     for await (const page of searchTraces(mlflow.rest, experiment, { filter, order_by: ['timestamp_ms ASC'] })) {
       for (const info of page) {
-        const isOwn =
-          RUN_TAG in info.tags && (writer ?? info.tags.sagemaker_endpoint_name) === info.tags.sagemaker_endpoint_name;
+        const isOwn = RUN_TAG in info.tags && isOfEndpoint(settings, info.tags);
         if (traces.has(info.trace_id)) add(storedTrace(info));
         else if (isOwn && dayOfRows(info) === day) differences.note('unknownTraces', info.trace_id);
       }

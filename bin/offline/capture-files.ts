@@ -16,6 +16,8 @@ export interface Place {
   line: number;
 }
 
+export const placeText = ({ file, line }: Place): string => `${file}:${line}`;
+
 /** Reads `path` or `path:line`. A path that exists is used unchanged. */
 export function parseLocation(text: string): { path: string; line?: number } {
   const [, path, line] = /^(.+):([1-9]\d{0,8})$/s.exec(text) ?? [];

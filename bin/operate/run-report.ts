@@ -1,15 +1,15 @@
 /** Reports one run in any state (running, ended, stopped, expired from Step Functions), or a stack's newest runs. */
 import { DescribeExecutionCommand, type ExecutionListItem, type ExecutionStatus } from '@aws-sdk/client-sfn';
 import { type ListedExecutions, listedExecutions } from '../../src/core/aws/executions.ts';
-import { Storage } from '../../src/core/aws/storage.ts';
-import type { BatchReport, PlanReceipt } from '../../src/core/contract/receipts.ts';
+import { Storage, type Work } from '../../src/core/aws/storage.ts';
+import type { BatchReport, PlanReceipt, QuarantineEntry } from '../../src/core/contract/receipts.ts';
 import { replayKeys, workKeys } from '../../src/core/contract/work-keys.ts';
 import { inOrder } from '../../src/core/process/concurrency.ts';
+import { quarantinedEntries } from '../../src/monitoring/plan/retry-source.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import type { AwsClients } from './aws-clients.ts';
 import { type FoundExecution, findExecution, inputText, type StateMachines } from './executions.ts';
-import { readReasons } from './run-summaries.ts';
 
 /** Statuses for listing runs, with Step Functions' names. */
 const STATUSES = {
@@ -106,6 +106,33 @@ const JOB_GOES_ON = new Set(['Submitted', 'Validating', 'Scheduled', 'InProgress
 async function openJobs(storage: Storage, workBucket: string, run: string): Promise<string[]> {
   const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
   return (report?.jobs ?? []).filter(({ status }) => JOB_GOES_ON.has(status)).map(({ arn }) => arn);
+}
+
+/** Lines of a run in quarantine for one reason. */
+export interface ReasonWithLines {
+  reason: string;
+  count: number;
+  /** The first few of these lines. */
+  lines: Pick<QuarantineEntry, 'key' | 'line' | 'reason'>[];
+}
+
+/** Lines shown per reason. The others are counted. */
+const MAX_LINES_SHOWN = 3;
+
+/** Counts the quarantined lines of a run by reason, and reads the first few of each reason. */
+async function readReasons(work: Work, { run, quarantineReasons }: RunSummary): Promise<ReasonWithLines[]> {
+  const found = Object.entries(quarantineReasons).map(
+    ([reason, count]): ReasonWithLines => ({ reason, count, lines: [] }),
+  );
+  // Reading ends as soon as it can, since the objects contain the lines themselves.
+  const isDone = () => found.every(({ count, lines }) => lines.length >= Math.min(count, MAX_LINES_SHOWN));
+  for await (const { entry } of isDone() ? [] : quarantinedEntries(work, run)) {
+    const { key, line, reason } = entry;
+    const lines = found.find((one) => one.reason === reason.name)?.lines ?? [];
+    if (lines.length < MAX_LINES_SHOWN) lines.push({ key, line, reason });
+    if (isDone()) break;
+  }
+  return found.sort((a, b) => b.count - a.count);
 }
 
 // ------------------------------------------------------------------------------------------------- the newest runs

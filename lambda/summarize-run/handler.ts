@@ -83,8 +83,7 @@ const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Conte
   );
   await readLabelsDaily(work, {
     connect: async () => (await import('../../src/mlflow/connect.ts')).mlflowOf(environment, storage.s3),
-    ...{ experiment: environment.MLFLOW_EXPERIMENT_NAME, scorers },
-    endpoint: environment.MLFLOW_EXPERIMENT_SHARED ? environment.SAGEMAKER_ENDPOINT_NAME : undefined,
+    ...{ settings: environment, scorers },
     nowMs: Date.now(),
     hasTime: () => context.getRemainingTimeInMillis() > LABELS_MS,
   });

@@ -78,6 +78,16 @@ export async function experimentNotice(
   );
 }
 
+/** The settings about the traces of an experiment. */
+export interface ExperimentSettings {
+  SAGEMAKER_ENDPOINT_NAME?: string | undefined;
+  MLFLOW_EXPERIMENT_SHARED?: boolean | undefined;
+}
+
+/** Returns whether the endpoint of the settings wrote a trace. Other endpoints may write to a shared experiment, too. */
+export const isOfEndpoint = (settings: ExperimentSettings, tags: Readonly<Record<string, string>>): boolean =>
+  !settings.MLFLOW_EXPERIMENT_SHARED || tags.sagemaker_endpoint_name === settings.SAGEMAKER_ENDPOINT_NAME;
+
 /**
  * Records which stack writes an endpoint's traces to the experiment, and the name by which the stack has found it. If
  * two stacks do so for the first time at the same moment, both may pass, but the next run of one of them fails.

@@ -8,7 +8,7 @@ import type { Scorer } from '../judge/types.ts';
 import { dayOf, isFirst, writeLabels } from '../ledger/files.ts';
 import type { Row } from '../ledger/tables.ts';
 import type { MlflowClient } from '../mlflow/client.ts';
-import { findExperiment } from '../mlflow/experiments.ts';
+import { type ExperimentSettings, findExperiment, isOfEndpoint } from '../mlflow/experiments.ts';
 import {
   type AssessedTrace,
   assessedTraces,
@@ -25,10 +25,7 @@ const MOST_MS = 10 * 60_000;
 
 interface Reading {
   connect(): Promise<Pick<MlflowClient, 'rest'>>;
-  /** The experiment of the stack, by its name. */
-  experiment: string;
-  /** Only traces of this endpoint. Absent: all, since no other endpoint writes to the experiment. */
-  endpoint?: string | undefined;
+  settings: ExperimentSettings & { MLFLOW_EXPERIMENT_NAME: string };
   scorers: readonly Scorer[];
   nowMs: number;
   /** Whether the function has time to continue. */
@@ -45,10 +42,10 @@ export const readLabelsDaily = (work: Work, reading: Reading): Promise<void> =>
   );
 
 async function readDays(work: Work, reading: Reading): Promise<void> {
-  const { connect, experiment, endpoint, scorers, nowMs, hasTime } = reading;
+  const { connect, settings, scorers, nowMs, hasTime } = reading;
   if (!(await isFirst(work, ledgerKeys.labelsRead(dayOf(hourOf(nowMs)))))) return;
   const { rest } = await connect();
-  const experimentId = (await findExperiment(rest, experiment))?.id;
+  const experimentId = (await findExperiment(rest, settings.MLFLOW_EXPERIMENT_NAME))?.id;
   if (experimentId === undefined) return;
   const until = Date.now() + MOST_MS;
   for (let back = 0; back < DAYS; back += 1) {
@@ -60,8 +57,7 @@ async function readDays(work: Work, reading: Reading): Promise<void> {
         logger.warn('There was no time to read the labels of this day and of days before it', { day });
         return;
       }
-      const { sagemaker_endpoint_name: own } = trace.tags;
-      if ((endpoint ?? own) === own) rows.push(...labelsOf(trace, scorers, nowMs));
+      if (isOfEndpoint(settings, trace.tags)) rows.push(...labelsOf(trace, scorers, nowMs));
     }
     await writeLabels(work, day, rows);
   }

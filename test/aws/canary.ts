@@ -3,12 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { DescribeExecutionCommand, GetExecutionHistoryCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import type { ProgressLine } from '../../bin/cli/progress.ts';
 import { type AwsClients, environmentClients } from '../../bin/operate/aws-clients.ts';
-import { readRunSummary } from '../../bin/operate/run-summaries.ts';
 import { readStackOutputs } from '../../bin/operate/stack-outputs.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { StackOutputs } from '../../src/core/contract/names.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { ASSERTION_IDS, type AssertionId, assertionOf, type StepName } from './assertions.ts';
+import { readRunSummary } from './smoke-steps.ts';
 import { type CanaryFinding, type CanaryState, saveState } from './state.ts';
 
 const POLL_MS = 1_000;

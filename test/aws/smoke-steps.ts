@@ -9,16 +9,23 @@ import type { AwsClients } from '../../bin/operate/aws-clients.ts';
 import { startedRuns } from '../../bin/operate/process-files.ts';
 import { followRuns, type RunProgress, runWatcher } from '../../bin/operate/run-progress.ts';
 import { traceIdOf } from '../../src/captures/trace/ids.ts';
+import { Storage } from '../../src/core/aws/storage.ts';
 import type { StackOutputs } from '../../src/core/contract/names.ts';
+import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { type LambdaEnvironment, readEnvironment } from '../../src/core/settings/environment.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import type { StoredAssessment } from '../../src/mlflow/types.ts';
+import type { RunSummary } from '../../src/monitoring/summary.ts';
 
 /** Reads the environment of the deployed functions: the settings in effect, whatever the local `.env` says. */
 export async function deployedEnvironment(clients: AwsClients, outputs: StackOutputs): Promise<LambdaEnvironment> {
   const reply = await clients.lambda.send(new GetFunctionConfigurationCommand({ FunctionName: outputs.processorArn }));
   return readEnvironment(reply.Environment?.Variables ?? {});
 }
+
+/** Reads the summary of a run; `undefined` if it ended before it wrote one. */
+export const readRunSummary = ({ s3 }: Pick<AwsClients, 's3'>, workBucket: string, run: string) =>
+  new Storage(s3).getJson<RunSummary>(workBucket, workKeys.summary(run));
 
 interface SmokeCapture {
   key: string;

@@ -6,10 +6,16 @@ import { parseArgs } from 'node:util';
 import { startProgress } from '../../bin/cli/progress.ts';
 import { openStack } from '../../bin/cli/stack.ts';
 import { destroyClients, environmentClients } from '../../bin/operate/aws-clients.ts';
-import { readRunSummary } from '../../bin/operate/run-summaries.ts';
 import { describeError } from '../../local/machine/describe-error.ts';
 import { useDotenvRegion } from '../../src/core/settings/dotenv-file.ts';
-import { deployedEnvironment, findTrace, putAndFollow, removeCapture, smokeCapture } from './smoke-steps.ts';
+import {
+  deployedEnvironment,
+  findTrace,
+  putAndFollow,
+  readRunSummary,
+  removeCapture,
+  smokeCapture,
+} from './smoke-steps.ts';
 
 let missing = 0;
 

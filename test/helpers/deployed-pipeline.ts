@@ -15,7 +15,6 @@ import {
   ListMapRunsCommand,
   StartExecutionCommand,
 } from '@aws-sdk/client-sfn';
-import { readRunSummary } from '../../bin/operate/run-summaries.ts';
 import { callAws } from '../../src/core/aws/aws-json.ts';
 import { removeObject } from '../../src/core/aws/remove-object.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
@@ -24,6 +23,7 @@ import { resourceNames, type StackOutputs } from '../../src/core/contract/names.
 import type { Receipt } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
+import { readRunSummary } from '../aws/smoke-steps.ts';
 import { runningProcesses } from './deployed-processes.ts';
 import { emulated } from './emulated.ts';
 import type { LocalEnvironment } from './local-environment.ts';

@@ -8,7 +8,7 @@ const byCodeUnits = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 
 export type Outcome = 'failed' | 'ok' | 'cancelled';
 
 /** Where a request was captured. */
-export interface RequestPlace {
+interface RequestPlace {
   eventId?: string | undefined;
   file: string;
   line: number;

@@ -19,7 +19,11 @@ describe('labels of people', () => {
   const read = (day: string, hasTime = true, endpoint?: string) =>
     readLabelsDaily(workOf(), {
       connect: async () => mlflowOf({ MLFLOW_TRACKING_URI: environment.mlflowUrl }),
-      ...{ experiment: ENDPOINT, endpoint },
+      settings: {
+        MLFLOW_EXPERIMENT_NAME: ENDPOINT,
+        MLFLOW_EXPERIMENT_SHARED: endpoint !== undefined,
+        SAGEMAKER_ENDPOINT_NAME: endpoint,
+      },
       scorers: scorersFor(),
       nowMs: Date.parse(`${day}T09:00:00Z`),
       hasTime: () => hasTime,

@@ -2,8 +2,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import processCommand from '../../../bin/commands/process.ts';
+import type { RunFiles } from '../../../bin/commands/show.ts';
 import showCommand from '../../../bin/commands/show.ts';
-import type { RunFiles } from '../../../bin/commands/show-lines.ts';
 import type { LineStory } from '../../../src/ledger/what-became.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
 import { expectPublished } from '../../helpers/published-json.ts';

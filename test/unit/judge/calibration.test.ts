@@ -1,6 +1,6 @@
 /** Calibration: labels, reports, drift, examples and the anchor set. */
 
-import { calibrationPage } from '../../../bin/commands/calibrate-text.ts';
+import { calibrationPage } from '../../../bin/commands/calibrate.ts';
 import { pageText } from '../../../src/core/text/page.ts';
 import { readLabel } from '../../../src/core/values/scorer-values.ts';
 import { cascade } from '../../../src/judge/cascade.ts';

@@ -19,7 +19,12 @@ test('a reading that fails is logged, fails nothing, and waits for the next day'
   const read = (day: string) =>
     readLabelsDaily(work, {
       connect: async () => mlflowOf({ MLFLOW_TRACKING_URI }),
-      ...{ experiment: 'e', scorers: [], nowMs: Date.parse(`${day}T09:00:00Z`), hasTime: () => true },
+      ...{
+        settings: { MLFLOW_EXPERIMENT_NAME: 'e' },
+        scorers: [],
+        nowMs: Date.parse(`${day}T09:00:00Z`),
+        hasTime: () => true,
+      },
     });
   const askedBy = async (day: string): Promise<number> => {
     const before = asked;

@@ -217,7 +217,7 @@ export function remarks(plan: StoredPlan, { late, maxConnectionsOfOne }: Collect
 }
 
 /** Whether a stop order had any effect on sending. An order that arrives after the last request has no effect. */
-export const wasStopped = ({ stop, wasCancelled }: Pick<Collected, 'stop' | 'wasCancelled'>): boolean =>
+const wasStopped = ({ stop, wasCancelled }: Pick<Collected, 'stop' | 'wasCancelled'>): boolean =>
   stop !== undefined && wasCancelled;
 
 /**

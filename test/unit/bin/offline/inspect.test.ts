@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { commandSettings } from '../../../../bin/cli/settings.ts';
-import { inspectPage, linePage } from '../../../../bin/commands/inspect-text.ts';
+import { inspectPage, linePage } from '../../../../bin/commands/inspect.ts';
 import { parseLocation } from '../../../../bin/offline/capture-files.ts';
 import { inspectAll, inspectLine } from '../../../../bin/offline/inspect.ts';
 import { Storer } from '../../../../src/captures/trace/storable.ts';

@@ -3,7 +3,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { commandSettings } from '../../../../bin/cli/settings.ts';
-import { inspectPage } from '../../../../bin/commands/inspect-text.ts';
+import { inspectPage } from '../../../../bin/commands/inspect.ts';
 import { inspectAll } from '../../../../bin/offline/inspect.ts';
 import { pageText } from '../../../../src/core/text/page.ts';
 import { PLAIN } from '../../../../src/core/text/terminal-text.ts';

@@ -1,6 +1,6 @@
 /** Checks the limits of cloud replays against each other, so that none of them changes alone. */
 
-import { ONE_VCPU_MB } from '../../../../lib/replay-functions.ts';
+import { ONE_VCPU_MB } from '../../../../lib/replay.ts';
 import { FUNCTION_TIMEOUT_SECONDS } from '../../../../src/core/contract/execution.ts';
 import { REPLAY_DISK_MIB } from '../../../../src/core/contract/replay.ts';
 import {
