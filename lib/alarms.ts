@@ -5,16 +5,7 @@
  * raise only RunFailed.
  */
 import { Duration, Stack } from 'aws-cdk-lib';
-import {
-  Alarm,
-  type AlarmProps,
-  ComparisonOperator,
-  type IMetric,
-  MathExpression,
-  Metric,
-  Stats,
-  TreatMissingData,
-} from 'aws-cdk-lib/aws-cloudwatch';
+import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
@@ -26,7 +17,7 @@ import { Construct } from 'constructs';
 import { THROTTLE_METRICS } from '../src/core/contract/metric-names.ts';
 import { resourceNames } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
-import { workKey } from './access/allow.ts';
+import { arnIn, workKey } from './access/allow.ts';
 import TEXTS from './alarm-texts.json' with { type: 'json' };
 import { childrenMetrics, PERIOD, runMetric, SUM, sumOf, waitingChunks } from './metrics.ts';
 import { MAPS } from './state-machines/states.ts';
@@ -69,8 +60,8 @@ const LONGEST_WAIT_SECONDS = 1200;
 const FEWEST_INVOCATIONS = 100;
 const MISSING_HOURS = 6;
 
-interface AlarmOptions extends Partial<AlarmProps> {
-  metric: IMetric;
+interface AlarmOptions extends Partial<cloudwatch.AlarmProps> {
+  metric: cloudwatch.IMetric;
   /** The figure in the text of the email. */
   figure?: number;
   /** Raised by more than this. Default 0. */
@@ -80,12 +71,12 @@ interface AlarmOptions extends Partial<AlarmProps> {
 }
 
 /** Counts messages of a queue. */
-const waiting = (queue: IQueue): IMetric =>
-  queue.metricApproximateNumberOfMessagesVisible({ period: PERIOD, statistic: Stats.MAXIMUM });
+const waiting = (queue: IQueue): cloudwatch.IMetric =>
+  queue.metricApproximateNumberOfMessagesVisible({ period: PERIOD, statistic: cloudwatch.Stats.MAXIMUM });
 
 /** Counts events that could not even be written to the dead-letter queue. */
-const lost = (namespace: string, metricName: string, dimensionsMap: Record<string, string>): IMetric =>
-  new Metric({ namespace, metricName, dimensionsMap, ...SUM });
+const lost = (namespace: string, metricName: string, dimensionsMap: Record<string, string>): cloudwatch.IMetric =>
+  new cloudwatch.Metric({ namespace, metricName, dimensionsMap, ...SUM });
 
 /**
  * Counts events of files that are in the dead-letter queue, or lost, or that wait for too long.
@@ -99,22 +90,22 @@ export function lateOrLost(
   {
     longestSeconds = LONGEST_WAIT_SECONDS,
     more = {},
-  }: { longestSeconds?: number; more?: Record<string, IMetric> } = {},
-): IMetric {
+  }: { longestSeconds?: number; more?: Record<string, cloudwatch.IMetric> } = {},
+): cloudwatch.IMetric {
   const counts = {
     dead: waiting(deadLetters),
     lost: lost('AWS/Events', 'InvocationsFailedToBeSentToDlq', { RuleName }),
     ...more,
   };
-  const age = events.metricApproximateAgeOfOldestMessage({ period: PERIOD, statistic: Stats.MAXIMUM });
+  const age = events.metricApproximateAgeOfOldestMessage({ period: PERIOD, statistic: cloudwatch.Stats.MAXIMUM });
   const sum = Object.keys(counts).map((id) => `FILL(${id}, 0)`);
   const expression = `${sum.join(' + ')} + IF(FILL(age, 0) > ${longestSeconds}, 1, 0)`;
-  return new MathExpression({ expression, usingMetrics: { ...counts, age }, label, period: PERIOD });
+  return new cloudwatch.MathExpression({ expression, usingMetrics: { ...counts, age }, label, period: PERIOD });
 }
 
 export class Alarms extends Construct {
   readonly topic: Topic;
-  readonly all: Alarm[] = [];
+  readonly all: cloudwatch.Alarm[] = [];
   readonly #prefix: string;
 
   constructor(scope: Construct, id: string, props: AlarmsProps) {
@@ -141,7 +132,6 @@ export class Alarms extends Construct {
    * be rejected, and only the alarm's history would show it.
    */
   #letAlarmsPublish(): void {
-    const { partition, region, account } = Stack.of(this);
     this.topic.addToResourcePolicy(
       new PolicyStatement({
         sid: 'AlarmsOfThisStack',
@@ -149,8 +139,8 @@ export class Alarms extends Construct {
         principals: [new ServicePrincipal('cloudwatch.amazonaws.com')],
         resources: [this.topic.topicArn],
         conditions: {
-          StringEquals: { 'aws:SourceAccount': account },
-          ArnLike: { 'aws:SourceArn': `arn:${partition}:cloudwatch:${region}:${account}:alarm:${this.#name('*')}` },
+          StringEquals: { 'aws:SourceAccount': Stack.of(this).account },
+          ArnLike: { 'aws:SourceArn': arnIn(this, 'cloudwatch', `alarm:${this.#name('*')}`) },
         },
       }),
     );
@@ -179,7 +169,7 @@ export class Alarms extends Construct {
 
   #aboutEvents(events: IQueue, deadLetters: IQueue): void {
     this.add('EventsWaiting', {
-      metric: events.metricApproximateAgeOfOldestMessage({ period: PERIOD, statistic: Stats.MAXIMUM }),
+      metric: events.metricApproximateAgeOfOldestMessage({ period: PERIOD, statistic: cloudwatch.Stats.MAXIMUM }),
       // Errors of the function raise only FunctionErrors in their first 15 minutes.
       threshold: LONGEST_WAIT_SECONDS,
       sustained: true,
@@ -198,17 +188,17 @@ export class Alarms extends Construct {
   #aboutMissing(settings: Settings, events: IQueue): void {
     const { SAGEMAKER_ENDPOINT_NAME: EndpointName, ENDPOINT_VARIANTS } = settings;
     const period = Duration.hours(MISSING_HOURS);
-    const sum = { namespace: 'AWS/SageMaker', metricName: 'Invocations', period, statistic: Stats.SUM };
+    const sum = { namespace: 'AWS/SageMaker', metricName: 'Invocations', period, statistic: cloudwatch.Stats.SUM };
     const used = ENDPOINT_VARIANTS.map(
-      (VariantName) => new Metric({ ...sum, dimensionsMap: { EndpointName, VariantName } }),
+      (VariantName) => new cloudwatch.Metric({ ...sum, dimensionsMap: { EndpointName, VariantName } }),
     );
     const invocations = used.map((_, index) => `FILL(v${index}, 0)`).join(', ');
     this.add('CapturesMissing', {
-      metric: new MathExpression({
+      metric: new cloudwatch.MathExpression({
         expression: `IF(SUM([${invocations}]) >= ${FEWEST_INVOCATIONS} AND FILL(events, 0) < 1, 1, 0)`,
         usingMetrics: {
           ...Object.fromEntries(used.map((metric, index) => [`v${index}`, metric])),
-          events: events.metricNumberOfMessagesSent({ period, statistic: Stats.SUM }),
+          events: events.metricNumberOfMessagesSent({ period, statistic: cloudwatch.Stats.SUM }),
         },
         label: 'The endpoint is used, and nothing is captured',
         period,
@@ -236,7 +226,7 @@ export class Alarms extends Construct {
     const own = (name: Parameters<typeof runMetric>[1]) => runMetric(this.#prefix, name, PERIOD);
     this.add('VerdictsFailed', {
       // Lost verdicts fail the run and so raise RunFailed. Both metrics are always published together.
-      metric: new MathExpression({
+      metric: new cloudwatch.MathExpression({
         expression: 'failed - lost',
         usingMetrics: { failed: own('FailedVerdicts'), lost: own('LostVerdicts') },
         label: 'Error assessments',
@@ -271,15 +261,15 @@ export class Alarms extends Construct {
 
   /** Adds an alarm, which sends to the topic. @param id its text for the email is in `alarm-texts.json` */
   add(id: keyof typeof TEXTS, { metric, figure, threshold = 0, sustained = false, ...more }: AlarmOptions): void {
-    const alarm = new Alarm(this, id, {
+    const alarm = new cloudwatch.Alarm(this, id, {
       alarmName: this.#name(id),
       alarmDescription: `${TEXTS[id].replace('{}', String(figure))}. What to do: section ${id} of docs/runbook.md.`,
       metric,
       threshold,
-      comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
+      comparisonOperator: cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
       evaluationPeriods: sustained ? SUSTAINED_PERIODS : 1,
       // There is no data while nothing runs.
-      treatMissingData: TreatMissingData.NOT_BREACHING,
+      treatMissingData: cloudwatch.TreatMissingData.NOT_BREACHING,
       ...more,
     });
     alarm.addAlarmAction(new SnsAction(this.topic));

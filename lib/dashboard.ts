@@ -1,18 +1,7 @@
 /** The dashboard `SageMakerMonitoring-{prefix}`: results, cost and errors of the pipeline. */
 
 import { Duration } from 'aws-cdk-lib';
-import {
-  AlarmStatusWidget,
-  Dashboard,
-  GraphWidget,
-  type IAlarm,
-  type IMetric,
-  type IWidget,
-  MathExpression,
-  PeriodOverride,
-  SingleValueWidget,
-  Stats,
-} from 'aws-cdk-lib/aws-cloudwatch';
+import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
@@ -34,7 +23,7 @@ import type { GroundTruth } from './ground-truth.ts';
 import { childrenMetrics, PERIOD, runMetric, SUM, sumOf, waitingChunks } from './metrics.ts';
 import { MAPS } from './state-machines/states.ts';
 
-const LONGEST = { period: PERIOD, statistic: Stats.MAXIMUM };
+const LONGEST = { period: PERIOD, statistic: cloudwatch.Stats.MAXIMUM };
 const HOUR = Duration.hours(1);
 const DAY = Duration.days(1);
 const FULL_WIDTH = 24;
@@ -47,18 +36,18 @@ interface MonitoringDashboardProps extends Pick<AlarmsProps, 'settings' | 'state
   /** The state machine of replays. */
   replay: IStateMachine;
   truth: GroundTruth;
-  alarms: readonly IAlarm[];
+  alarms: readonly cloudwatch.IAlarm[];
 }
 
 export function monitoringDashboard(scope: Construct, props: MonitoringDashboardProps): void {
   const { STACK_PREFIX: prefix } = props.settings;
-  new Dashboard(new Construct(scope, 'Dashboard'), 'Dashboard', {
+  new cloudwatch.Dashboard(new Construct(scope, 'Dashboard'), 'Dashboard', {
     dashboardName: resourceNames(prefix).dashboard,
     defaultInterval: DAY,
     // A total per day stays a total per day if the view shows a week.
-    periodOverride: PeriodOverride.INHERIT,
+    periodOverride: cloudwatch.PeriodOverride.INHERIT,
     widgets: [
-      [new AlarmStatusWidget({ title: 'Alarms', alarms: [...props.alarms], width: FULL_WIDTH, height: 3 })],
+      [new cloudwatch.AlarmStatusWidget({ title: 'Alarms', alarms: [...props.alarms], width: FULL_WIDTH, height: 3 })],
       [today(prefix)],
       results(prefix),
       ...quality(props.settings),
@@ -75,11 +64,15 @@ export function monitoringDashboard(scope: Construct, props: MonitoringDashboard
 }
 
 /** Metrics of ours. @param labels by the metrics' names */
-const own = (prefix: string, period: Duration, labels: Partial<Record<RunMetric | LabelMetric, string>>): IMetric[] =>
+const own = (
+  prefix: string,
+  period: Duration,
+  labels: Partial<Record<RunMetric | LabelMetric, string>>,
+): cloudwatch.IMetric[] =>
   Object.entries(labels).map(([name, label]) => runMetric(prefix, name as RunMetric, period).with({ label }));
 
-function today(prefix: string): IWidget {
-  return new SingleValueWidget({
+function today(prefix: string): cloudwatch.IWidget {
+  return new cloudwatch.SingleValueWidget({
     title: 'Today (UTC)',
     width: FULL_WIDTH,
     height: 3,
@@ -87,11 +80,11 @@ function today(prefix: string): IWidget {
   });
 }
 
-const results = (prefix: string): IWidget[] =>
+const results = (prefix: string): cloudwatch.IWidget[] =>
   Object.entries(METRICS.results).map(([title, labels]) => graph(title, own(prefix, PERIOD, labels)));
 
 /** A row for the objectives, if there are any: search expressions find the variants. */
-function quality(settings: Settings): IWidget[][] {
+function quality(settings: Settings): cloudwatch.IWidget[][] {
   const watched = objectivesOf(settings);
   const truths = readTrueObjectives(settings.QUALITY_OBJECTIVES);
   const objectives = [...watched, ...truths];
@@ -100,12 +93,12 @@ function quality(settings: Settings): IWidget[][] {
   const found = (metric: QualityMetric, dimensions: string, statistic: string): string =>
     `SEARCH('{${RESOURCE_METRICS.namespace},${RESOURCE_METRICS.dimension},${dimensions}} MetricName="${metric}" ${RESOURCE_METRICS.dimension}="${prefix}"', '${statistic}', ${HOUR.toSeconds()})`;
   const { scorer, variant } = QUALITY_DIMENSIONS;
-  const search = (expression: string, label: string): IMetric =>
-    new MathExpression({ expression, label, period: HOUR, usingMetrics: {} });
+  const search = (expression: string, label: string): cloudwatch.IMetric =>
+    new cloudwatch.MathExpression({ expression, label, period: HOUR, usingMetrics: {} });
   const ofObjective = (metric: QualityMetric, id: string) =>
     runMetric(prefix, metric, HOUR, { [QUALITY_DIMENSIONS.objective]: id }).with({ label: id });
   const missed = objectives.map(({ id }) => ofObjective('QualityMissed', id));
-  const byLabels = truths.map(({ id }) => ofObjective('TrueValue', id).with({ statistic: Stats.AVERAGE }));
+  const byLabels = truths.map(({ id }) => ofObjective('TrueValue', id).with({ statistic: cloudwatch.Stats.AVERAGE }));
   const judged = [
     graph('Judged and passed, per hour', [
       search(found('Judged', `${scorer},${variant}`, 'Sum'), 'judged'),
@@ -124,7 +117,7 @@ function quality(settings: Settings): IWidget[][] {
 }
 
 /** A row for labels, if label files are read. */
-function labels(prefix: string, { files, stateMachine, joiner }: GroundTruth): IWidget[][] {
+function labels(prefix: string, { files, stateMachine, joiner }: GroundTruth): cloudwatch.IWidget[][] {
   if (files === undefined) return [];
   return [
     [
@@ -142,7 +135,7 @@ function labels(prefix: string, { files, stateMachine, joiner }: GroundTruth): I
   ];
 }
 
-function operations({ stateMachine, events, deadLetters, functions }: MonitoringDashboardProps): IWidget[] {
+function operations({ stateMachine, events, deadLetters, functions }: MonitoringDashboardProps): cloudwatch.IWidget[] {
   const throttled = Object.values(functions).map((each) => each.metricThrottles(SUM));
   return [
     graph('Runs', [
@@ -150,7 +143,7 @@ function operations({ stateMachine, events, deadLetters, functions }: Monitoring
       events.metricApproximateNumberOfMessagesVisible({ ...LONGEST, label: 'events that wait' }),
       deadLetters.metricApproximateNumberOfMessagesVisible({ ...LONGEST, label: 'events not delivered' }),
     ]),
-    new GraphWidget({
+    new cloudwatch.GraphWidget({
       title: 'Duration, longest (ms)',
       width: THIRD,
       height: HEIGHT,
@@ -166,20 +159,20 @@ function operations({ stateMachine, events, deadLetters, functions }: Monitoring
   ];
 }
 
-function throttles(prefix: string): IWidget {
+function throttles(prefix: string): cloudwatch.IWidget {
   const { chunks: _, ...throttlers } = THROTTLE_METRICS;
   const lines = Object.entries(throttlers).map(([label, name]) => runMetric(prefix, name, PERIOD).with({ label }));
   return graph('Throttled by', [...lines, waitingChunks(prefix, PERIOD)]);
 }
 
-const executions = (stateMachine: IStateMachine): IMetric[] => [
+const executions = (stateMachine: IStateMachine): cloudwatch.IMetric[] => [
   stateMachine.metricStarted({ ...SUM, label: 'started' }),
   stateMachine.metricSucceeded({ ...SUM, label: 'succeeded' }),
   stateMachine.metricFailed({ ...SUM, label: 'failed' }),
 ];
 
 /** Graphs the children of Maps: one per chunk or shard. The Map does not retry failed children. */
-function children(title: string, stateMachine: IStateMachine, maps: readonly string[]): IWidget {
+function children(title: string, stateMachine: IStateMachine, maps: readonly string[]): cloudwatch.IWidget {
   const totals = { started: 'ExecutionsStarted', failed: 'ExecutionsFailed', throttled: 'ExecutionThrottled' } as const;
   const sums = Object.entries(totals).map(([label, name]) =>
     sumOf(childrenMetrics(stateMachine, maps, name, SUM), label, label),
@@ -187,5 +180,5 @@ function children(title: string, stateMachine: IStateMachine, maps: readonly str
   return graph(title, sums);
 }
 
-const graph = (title: string, left: IMetric[]): GraphWidget =>
-  new GraphWidget({ title, left, width: THIRD, height: HEIGHT, leftYAxis: { min: 0, showUnits: false } });
+const graph = (title: string, left: cloudwatch.IMetric[]): cloudwatch.GraphWidget =>
+  new cloudwatch.GraphWidget({ title, left, width: THIRD, height: HEIGHT, leftYAxis: { min: 0, showUnits: false } });

@@ -12,7 +12,7 @@ import { grantItems } from './item-table.ts';
 import { PERIOD, runMetric } from './metrics.ts';
 import { escapeWildcard, ObjectEvents, TIMEOUTS_HIDDEN } from './object-rule.ts';
 import { PipelineFunction, type StackContext } from './pipeline-function.ts';
-import { forwardEnvironment } from './settings/function-environment.ts';
+import { FORWARD_NAMES, functionEnvironment } from './settings/function-environment.ts';
 
 /** Files that an invocation uploads at the same time. */
 const FILES_AT_ONCE = 5;
@@ -46,7 +46,7 @@ export class Forward extends ObjectEvents {
       workBucket,
       name: 'forwarder',
       environment: {
-        ...forwardEnvironment(settings, workBucket.bucketName, budget.tableName),
+        ...functionEnvironment(settings, workBucket.bucketName, budget.tableName, FORWARD_NAMES),
         ARTHUR_S3_PREFIX: prefix,
         FORWARD_QUEUE: this.events.queueUrl,
         FORWARD_DEAD_LETTERS: this.deadLetters.queueUrl,

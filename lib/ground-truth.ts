@@ -5,17 +5,7 @@
 import { Duration } from 'aws-cdk-lib';
 import { ComparisonOperator, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
 import { Match } from 'aws-cdk-lib/aws-events';
-import {
-  Choice,
-  Condition,
-  Pass,
-  Result,
-  type StateMachine,
-  Succeed,
-  TaskInput,
-  Wait,
-  WaitTime,
-} from 'aws-cdk-lib/aws-stepfunctions';
+import * as sfn from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { CONTRACT } from '../src/core/contract/contract.ts';
 import { TRUTH_BEGINS } from '../src/core/contract/ground-truth.ts';
@@ -40,7 +30,7 @@ import { invoke } from './state-machines/states.ts';
 const WINDOWS = 10;
 
 export class GroundTruth extends Construct {
-  readonly stateMachine: StateMachine;
+  readonly stateMachine: sfn.StateMachine;
   readonly joiner: PipelineFunction;
   /** Absent if the settings do not define the location of label files. */
   readonly files: { starter: PipelineFunction; rule: ObjectRule } | undefined;
@@ -134,11 +124,11 @@ function truthStateMachine(
   scope: Construct,
   joiner: PipelineFunction,
   { settings, workBucket }: StackContext,
-): StateMachine {
+): sfn.StateMachine {
   const join = invoke(scope, 'JoinLabels', {
     lambda: joiner,
     comment: 'Reads label files, joins them to predictions, measures quality and writes the labels to MLflow',
-    payload: TaskInput.fromObject({
+    payload: sfn.TaskInput.fromObject({
       contract: CONTRACT,
       'input.$': '$$.Execution.Input',
       run: RUN,
@@ -148,14 +138,14 @@ function truthStateMachine(
     }),
     retries: STORE_RETRIES,
   });
-  const wait = new Wait(scope, 'WaitForCaptures', { time: WaitTime.secondsPath('$.waitSeconds') });
-  const next = new Choice(scope, 'MoreToDo')
-    .when(Condition.numberGreaterThan('$.waitSeconds', 0), wait.next(join))
-    .when(Condition.booleanEquals('$.more', true), join)
-    .otherwise(new Succeed(scope, 'LabelsJoined'));
-  const start = new Pass(scope, 'Start', {
+  const wait = new sfn.Wait(scope, 'WaitForCaptures', { time: sfn.WaitTime.secondsPath('$.waitSeconds') });
+  const next = new sfn.Choice(scope, 'MoreToDo')
+    .when(sfn.Condition.numberGreaterThan('$.waitSeconds', 0), wait.next(join))
+    .when(sfn.Condition.booleanEquals('$.more', true), join)
+    .otherwise(new sfn.Succeed(scope, 'LabelsJoined'));
+  const start = new sfn.Pass(scope, 'Start', {
     comment: 'JoinLabels reads the input from the execution itself',
-    result: Result.fromObject({ state: TRUTH_BEGINS }),
+    result: sfn.Result.fromObject({ state: TRUTH_BEGINS }),
   });
   return pipelineStateMachine(scope, {
     settings,

@@ -6,7 +6,7 @@ import type { Construct } from 'constructs';
 import { resourceNames } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { firstModel, judgeModels, parseJudgeId } from '../src/judge/judge-id.ts';
-import { allow, grantKey, grantPseudonymKey } from './access/allow.ts';
+import { allow, arnIn, endpointArn, grantKey, grantPseudonymKey } from './access/allow.ts';
 import { grantCaptureRead } from './access/capture.ts';
 import { grantBatchModel, grantJudge, grantModelLookUp } from './access/judge.ts';
 import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
@@ -67,12 +67,11 @@ export function monitoringFunctions(scope: Construct, props: StackContext): Moni
 
 /** Planning checks whether the run that owns a claim is still running. */
 function grantExecutionStatus({ role }: PipelineFunction, { STACK_PREFIX }: Settings): void {
-  const { partition, region, account } = Stack.of(role);
   // Use the name instead of a reference, because the state machine itself refers to the planner.
   const { stateMachine } = resourceNames(STACK_PREFIX);
   allow(role, {
     actions: ['states:DescribeExecution'],
-    resources: [`arn:${partition}:states:${region}:${account}:execution:${stateMachine}:*`],
+    resources: [arnIn(role, 'states', `execution:${stateMachine}:*`)],
     why: 'Executions are named when they start; these are those of this state machine.',
   });
 }
@@ -81,23 +80,19 @@ function grantExecutionStatus({ role }: PipelineFunction, { STACK_PREFIX }: Sett
 function grantStatus(summarizer: PipelineFunction, { settings, budget }: StackContext): void {
   const { role } = summarizer;
   grantExecutionStatus(summarizer, settings);
-  const { partition, region, account } = Stack.of(role);
   const { stateMachine } = resourceNames(settings.STACK_PREFIX);
   allow(role, {
     actions: ['states:ListExecutions'],
-    resources: [`arn:${partition}:states:${region}:${account}:stateMachine:${stateMachine}`],
+    resources: [arnIn(role, 'states', `stateMachine:${stateMachine}`)],
   });
   allow(role, {
     actions: ['cloudwatch:DescribeAlarms'],
-    resources: [`arn:${partition}:cloudwatch:${region}:${account}:alarm:*`],
+    resources: [arnIn(role, 'cloudwatch', 'alarm:*')],
     why: 'To list alarms by a prefix needs the permission for all.',
   });
   allow(role, {
     actions: ['sagemaker:DescribeEndpoint'],
-    // IAM spells endpoints in lower case.
-    resources: [
-      `arn:${partition}:sagemaker:${region}:${account}:endpoint/${settings.SAGEMAKER_ENDPOINT_NAME.toLowerCase()}`,
-    ],
+    resources: [endpointArn(role, settings.SAGEMAKER_ENDPOINT_NAME)],
   });
   allow(role, {
     actions: ['cloudwatch:GetMetricData'],
@@ -115,11 +110,11 @@ export function allowBatchInference(
   workBucket: IBucket,
   settings: Settings,
 ): void {
-  const { partition, region, account } = Stack.of(scope);
   // A judge outside Bedrock has no batch inference, and planning rejects it. IAM refuses a role for a service that does not
   // exist in the partition, as Bedrock in China.
   if (parseJudgeId(firstModel(settings)).scheme !== 'bedrock') return;
-  const jobs = `arn:${partition}:bedrock:${region}:${account}:model-invocation-job/*`;
+  const jobs = arnIn(scope, 'bedrock', 'model-invocation-job/*');
+  const { account } = Stack.of(scope);
   const serviceRole = new Role(scope, 'ServiceRole', {
     roleName: resourceNames(settings.STACK_PREFIX).batchServiceRole,
     description: 'Batch inference jobs of the judge',

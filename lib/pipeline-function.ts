@@ -13,7 +13,7 @@ import { FUNCTION_TIMEOUT_SECONDS } from '../src/core/contract/execution.ts';
 import { resourceNames } from '../src/core/contract/names.ts';
 import { packagePath } from '../src/core/process/package-folder.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
-import { allow, workKey } from './access/allow.ts';
+import { allow, arnIn, workKey } from './access/allow.ts';
 import { grantWork, type WorkAccess } from './access/work.ts';
 import AWS_ACTIONS from './aws-actions.json' with { type: 'json' };
 import { bundleFunctions, LAMBDA } from './bundle-functions.ts';
@@ -149,16 +149,13 @@ export function connectToVpc(resource: CfnResource, role: Role, settings: Settin
     resources: ['*'],
     why: 'Lambda creates the network interfaces of functions, and requires these permissions on all resources.',
   });
-  const { partition, region, account } = Stack.of(role);
   // Lambda itself needs them, the function's code does not. Only requests of the code name the function.
   role.addToPolicy(
     new PolicyStatement({
       effect: Effect.DENY,
       actions: NETWORK_INTERFACES,
       resources: ['*'],
-      conditions: {
-        ArnLike: { 'lambda:SourceFunctionArn': `arn:${partition}:lambda:${region}:${account}:function:*` },
-      },
+      conditions: { ArnLike: { 'lambda:SourceFunctionArn': arnIn(role, 'lambda', 'function:*') } },
     }),
   );
 }

@@ -33,10 +33,7 @@ export function qualityAlarms(
     alarm(id, 'atLeast' in bound ? `fewer than ${bound.atLeast} of the captures pass` : `more than ${bound.atMost}`),
   );
   const ofTruth = readTrueObjectives(settings.QUALITY_OBJECTIVES).map(({ id, bound }) =>
-    alarm(
-      id,
-      'atLeast' in bound ? `by the labels, less than ${bound.atLeast}` : `by the labels, more than ${bound.atMost}`,
-    ),
+    alarm(id, `by the labels, ${'atLeast' in bound ? `less than ${bound.atLeast}` : `more than ${bound.atMost}`}`),
   );
   for (const each of ofTruth) each.addAlarmAction(new SnsAction(topic));
   if (objectives.length > 0) {

@@ -1,30 +1,17 @@
 /** Cloud replays: the functions, the state machine that a person starts, and the rule that ends stopped replays. */
 
-import { Stack } from 'aws-cdk-lib';
 import { Rule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
-import {
-  Choice,
-  Condition,
-  type DistributedMap,
-  Fail,
-  type IChainable,
-  type IStateMachine,
-  Pass,
-  Succeed,
-  TaskInput,
-  Wait,
-  WaitTime,
-} from 'aws-cdk-lib/aws-stepfunctions';
+import * as sfn from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { resourceNames } from '../src/core/contract/names.ts';
 import { MAX_SHARDS, REPLAY_DISK_MIB } from '../src/core/contract/replay.ts';
 import { replayKeys } from '../src/core/contract/work-keys.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
-import { allow, grantKey, grantPseudonymKey, grantSecret } from './access/allow.ts';
+import { allow, componentArns, endpointArn, grantKey, grantPseudonymKey, grantSecret } from './access/allow.ts';
 import { grantCaptureRead } from './access/capture.ts';
 import { grantModelLookUp } from './access/judge.ts';
 import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
@@ -34,10 +21,10 @@ import { PipelineFunction, type PipelineFunctionProps, type StackContext } from 
 import { replayEnvironment } from './settings/function-environment.ts';
 import { pipelineStateMachine, RUN } from './state-machines/pipeline.ts';
 import { SHARD_RETRIES, STORE_RETRIES } from './state-machines/retries.ts';
-import { invoke, overManifest } from './state-machines/states.ts';
+import { endBySummary, invoke, overManifest } from './state-machines/states.ts';
 
 /** @returns also the dead letters of replays that were stopped but could not be brought to their end */
-export function cloudReplay(scope: Construct, context: StackContext, monitoring: IStateMachine) {
+export function cloudReplay(scope: Construct, context: StackContext, monitoring: sfn.IStateMachine) {
   const { settings, workBucket } = context;
   const functions = replayFunctions(scope, context);
   // The exchanges are traced and judged by a run of the monitoring.
@@ -69,7 +56,7 @@ export function cloudReplay(scope: Construct, context: StackContext, monitoring:
 function endStopped(
   scope: Construct,
   settings: Settings,
-  replay: IStateMachine,
+  replay: sfn.IStateMachine,
   { function: summarizer, role }: PipelineFunction,
 ): Queue {
   const deadLetters = eventQueue(scope, 'DeadLetters', settings);
@@ -102,8 +89,8 @@ function endStopped(
  *
  * A child of the Map waits until shortly before its shard is due; the shard itself follows the common clock.
  */
-function replayStates(scope: Construct, functions: ReplayFunctions, workBucket: IBucket): IChainable {
-  const start = new Pass(scope, 'Start', {
+function replayStates(scope: Construct, functions: ReplayFunctions, workBucket: IBucket): sfn.IChainable {
+  const start = new sfn.Pass(scope, 'Start', {
     comment: 'PlanReplay reads the input from the execution itself',
     // An error of planning or of a Map is added next to `run`.
     parameters: { summarize: { run: RUN } },
@@ -111,7 +98,7 @@ function replayStates(scope: Construct, functions: ReplayFunctions, workBucket: 
   const plan = invoke(scope, 'PlanReplay', {
     lambda: functions.planner,
     comment: 'Makes a schedule of the captures, split into shards for one function each',
-    payload: TaskInput.fromObject({ 'input.$': '$$.Execution.Input', run: RUN }),
+    payload: sfn.TaskInput.fromObject({ 'input.$': '$$.Execution.Input', run: RUN }),
     resultPath: '$.plan',
     retries: STORE_RETRIES,
   });
@@ -126,30 +113,23 @@ function replayStates(scope: Construct, functions: ReplayFunctions, workBucket: 
   for (const state of [plan, map]) state.addCatch(summarize, { resultPath: '$.summarize.error' });
   map.next(summarize);
   plan.next(
-    new Choice(scope, 'AnythingToSend', { comment: 'A dry run or a window without captures sends nothing' })
-      .when(Condition.stringEquals('$.plan.outcome', 'planned'), map)
+    new sfn.Choice(scope, 'AnythingToSend', { comment: 'A dry run or a window without captures sends nothing' })
+      .when(sfn.Condition.stringEquals('$.plan.outcome', 'planned'), map)
       .otherwise(summarize),
   );
-  summarize.next(
-    new Choice(scope, 'NothingMissing')
-      .when(
-        Condition.booleanEquals('$.result.ok', true),
-        new Succeed(scope, 'ReplaySucceeded', { outputPath: '$.result' }),
-      )
-      .otherwise(new Fail(scope, 'ReplayFailed', { errorPath: '$.result.error', causePath: '$.result.cause' })),
-  );
+  summarize.next(endBySummary(new sfn.Choice(scope, 'NothingMissing'), 'Replay'));
   return start.next(plan);
 }
 
-function shardsMap(scope: Construct, replayer: PipelineFunction, workBucket: IBucket): DistributedMap {
-  const wait = new Wait(scope, 'UntilShardIsDue', {
+function shardsMap(scope: Construct, replayer: PipelineFunction, workBucket: IBucket): sfn.DistributedMap {
+  const wait = new sfn.Wait(scope, 'UntilShardIsDue', {
     comment: 'However long it is, waiting is one state transition',
-    time: WaitTime.timestampPath('$.waitUntil'),
+    time: sfn.WaitTime.timestampPath('$.waitUntil'),
   });
   const shard = invoke(scope, 'ReplayShard', {
     lambda: replayer,
     comment: 'Sends the requests of one shard, each at its time on the common clock',
-    payload: TaskInput.fromObject({ 'run.$': '$.run', 'shard.$': '$.shard' }),
+    payload: sfn.TaskInput.fromObject({ 'run.$': '$.run', 'shard.$': '$.shard' }),
     retries: SHARD_RETRIES,
   });
   return overManifest(scope, 'ForEachShard', {
@@ -208,15 +188,9 @@ const INVOKE = ['sagemaker:InvokeEndpoint', 'sagemaker:InvokeEndpointWithRespons
 
 /** Grants the endpoints, their inference components, and the secret with the headers for a URL. */
 function grantReplayTargets(role: Role, settings: Settings): void {
-  const { partition, region, account } = Stack.of(role);
-  const sageMaker = `arn:${partition}:sagemaker:${region}:${account}`;
-  // IAM spells endpoints in lower case.
-  const endpoints = settings.REPLAY_ENDPOINT_NAMES.map((name) => `${sageMaker}:endpoint/${name.toLowerCase()}`);
-  if (endpoints.length > 0) allow(role, { actions: INVOKE, resources: endpoints });
-  // IAM's spelling of components is not documented, so both are allowed: unchanged and in lower case.
-  const components = settings.REPLAY_INFERENCE_COMPONENT_NAMES.flatMap((name) => [name, name.toLowerCase()]).map(
-    (name) => `${sageMaker}:inference-component/${name}`,
-  );
-  if (components.length > 0) allow(role, { actions: INVOKE, resources: [...new Set(components)] });
+  const endpoints = settings.REPLAY_ENDPOINT_NAMES.map((name) => endpointArn(role, name));
+  const components = componentArns(role, settings.REPLAY_INFERENCE_COMPONENT_NAMES);
+  for (const resources of [endpoints, components])
+    if (resources.length > 0) allow(role, { actions: INVOKE, resources });
   grantSecret(role, settings.REPLAY_HEADERS_SECRET_ARN);
 }

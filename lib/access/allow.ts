@@ -16,6 +16,22 @@ interface Permission {
   why?: string;
 }
 
+/** Returns the ARN of a resource in the account and the region of the stack. */
+export function arnIn(scope: Construct, service: string, resource: string): string {
+  const { partition, region, account } = Stack.of(scope);
+  return `arn:${partition}:${service}:${region}:${account}:${resource}`;
+}
+
+/** Returns the ARN of an endpoint, which IAM spells in lower case. */
+export const endpointArn = (scope: Construct, name: string): string =>
+  arnIn(scope, 'sagemaker', `endpoint/${name.toLowerCase()}`);
+
+/** Returns the ARNs of inference components. How IAM spells them is not documented: unchanged, and in lower case. */
+export const componentArns = (scope: Construct, names: readonly string[]): string[] =>
+  [...new Set(names.flatMap((name) => [name, name.toLowerCase()]))].map((name) =>
+    arnIn(scope, 'sagemaker', `inference-component/${name}`),
+  );
+
 /** The condition that the resource belongs to an account. */
 export const inAccount = (account: string) => ({ StringEquals: { 'aws:ResourceAccount': account } });
 
@@ -105,11 +121,9 @@ export function grantSecret(role: Role, secretArn: string | undefined): void {
  */
 export function grantPseudonymKey(role: Role, settings: Settings): void {
   if (!isRedacted(settings)) return;
-  const { partition, region, account } = Stack.of(role);
-  const name = pseudonymKeyName(settings.STACK_PREFIX);
   allow(role, {
     actions: ['secretsmanager:GetSecretValue', 'secretsmanager:CreateSecret'],
-    resources: [`arn:${partition}:secretsmanager:${region}:${account}:secret:${name}-??????`],
+    resources: [arnIn(role, 'secretsmanager', `secret:${pseudonymKeyName(settings.STACK_PREFIX)}-??????`)],
     why: 'Secrets Manager adds six characters to the name of a secret.',
   });
 }

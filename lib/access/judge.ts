@@ -5,7 +5,7 @@ import type { Settings } from '../../src/core/settings/schema.ts';
 import { firstModel, judgeModels, parseJudgeId, splitEndpoint } from '../../src/judge/judge-id.ts';
 import { type ProfileId, parseProfileId } from '../../src/judge/models/profile-id.ts';
 import { readParameters } from '../../src/judge/parameters.ts';
-import { allow, grantSecret } from './allow.ts';
+import { allow, arnIn, componentArns, endpointArn, grantSecret } from './allow.ts';
 
 const PROFILE_ARN = /^arn:[\w-]+:bedrock:[^:]*:[^:]*:(?:application-)?inference-profile\/(?<id>.+)$/;
 
@@ -21,19 +21,12 @@ export function grantJudge(role: Role, settings: Settings, { cascade = false } =
 
 /** Grants calls to a Bedrock model or inference profile (id or ARN), or to an endpoint. */
 function grantModel(role: Role, id: string): void {
-  const stack = Stack.of(role);
   if (id.startsWith('sagemaker:/')) {
     const { endpoint, component } = splitEndpoint(parseJudgeId(id).name);
-    const sageMaker = `arn:${stack.partition}:sagemaker:${stack.region}:${stack.account}`;
-    // IAM spells endpoints in lower case. How it spells components is not documented, so both forms are allowed.
-    const components = component === undefined ? [] : [...new Set([component, component.toLowerCase()])];
-    const resources = [
-      `${sageMaker}:endpoint/${endpoint.toLowerCase()}`,
-      ...components.map((name) => `${sageMaker}:inference-component/${name}`),
-    ];
+    const resources = [endpointArn(role, endpoint), ...componentArns(role, component === undefined ? [] : [component])];
     allow(role, { actions: ['sagemaker:InvokeEndpoint'], resources });
   }
-  for (const { arn, through, why } of modelResources(stack, id)) {
+  for (const { arn, through, why } of modelResources(Stack.of(role), id)) {
     allow(role, {
       actions: [INVOKE],
       resources: [arn],
@@ -47,12 +40,12 @@ function grantModel(role: Role, id: string): void {
 function grantGuardrail(role: Role, { MLFLOW_EVALUATION_MODEL_PARAM: given }: Settings): void {
   const { guardrail } = readParameters(given);
   if (guardrail === undefined) return;
-  const { partition, region, account } = Stack.of(role);
-  const of = (where: string): string => `arn:${partition}:bedrock:${where}:${account}`;
-  allow(role, { actions: ['bedrock:ApplyGuardrail'], resources: [`${of(region)}:guardrail/${guardrail.id}`] });
+  const actions = ['bedrock:ApplyGuardrail'];
+  const { partition, account } = Stack.of(role);
+  allow(role, { actions, resources: [arnIn(role, 'bedrock', `guardrail/${guardrail.id}`)] });
   allow(role, {
-    actions: ['bedrock:ApplyGuardrail'],
-    resources: [`${of('*')}:guardrail-profile/*`],
+    actions,
+    resources: [`arn:${partition}:bedrock:*:${account}:guardrail-profile/*`],
     why: 'A guardrail with cross-Region inference is applied through a profile of its geography, in any of its regions.',
   });
 }
@@ -65,16 +58,13 @@ export function grantModelLookUp(role: Role, id: string): void {
   const profile = profileOf(id);
   if (id.startsWith('arn:') && profile === undefined && !id.includes(':foundation-model/')) return;
   const models = `arn:${partition}:bedrock:${region}::foundation-model/`;
-  if (profile === undefined) {
-    const arn = id.startsWith('arn:') ? id : `${models}${id}`;
-    allow(role, { actions: ['bedrock:GetFoundationModel'], resources: [arn] });
-    return;
+  const named = id.startsWith('arn:') ? id : `${models}${id}`;
+  if (profile !== undefined) {
+    allow(role, { actions: ['bedrock:GetInferenceProfile'], resources: [profileArnOf(Stack.of(role), id)] });
   }
-  const profileArn = profileArnOf(Stack.of(role), id);
-  allow(role, { actions: ['bedrock:GetInferenceProfile'], resources: [profileArn] });
   allow(role, {
     actions: ['bedrock:GetFoundationModel'],
-    resources: [`${models}${profile.model ?? '*'}`],
+    resources: [profile === undefined ? named : `${models}${profile.model ?? '*'}`],
     // Ignored without a wildcard.
     why: 'An application profile does not reveal its model; the readable facts of a model are public.',
   });
@@ -87,8 +77,8 @@ function profileOf(id: string): Partial<ProfileId> | undefined {
   return parseProfileId(arnMatch?.groups?.id ?? id) ?? (arnMatch === null ? undefined : {});
 }
 
-const profileArnOf = ({ partition, region, account }: Stack, id: string): string =>
-  id.startsWith('arn:') ? id : `arn:${partition}:bedrock:${region}:${account}:inference-profile/${id}`;
+const profileArnOf = (stack: Stack, id: string): string =>
+  id.startsWith('arn:') ? id : arnIn(stack, 'bedrock', `inference-profile/${id}`);
 
 /** An ARN that IAM checks when a model is used. */
 interface ModelResource {

@@ -17,19 +17,11 @@ export function asVariable(name: string, value: unknown): string {
 export const replayEnvironment = (settings: Settings): Record<string, string> =>
   variables(settings, Object.keys(replaySettings));
 
-/** The environment of the function that forwards files. */
-export const forwardEnvironment = (
-  settings: Settings,
-  workBucket: string,
-  budgetTable: string,
-): Record<string, string> => ({
-  ...variables(settings, ['STACK_PREFIX', 'DATA_CAPTURE_S3_BUCKET', 'DATA_CAPTURE_S3_PREFIX']),
-  ...variables(settings, ['BEDROCK_MODEL_ID', 'JUDGE_CASCADE', ...Object.keys(forwardSettings)]),
-  WORK_BUCKET: workBucket,
-  BUDGET_TABLE: budgetTable,
-  CONTRACT: String(CONTRACT),
-  ...SMALL_MALLOC,
-});
+/** The settings of the function that forwards files. */
+export const FORWARD_NAMES: readonly string[] = [
+  ...['STACK_PREFIX', 'DATA_CAPTURE_S3_BUCKET', 'DATA_CAPTURE_S3_PREFIX', 'BEDROCK_MODEL_ID', 'JUDGE_CASCADE'],
+  ...Object.keys(forwardSettings),
+];
 
 /** Settings that are set, as texts. */
 const variables = (settings: Settings, names: readonly string[]): Record<string, string> =>
@@ -54,12 +46,14 @@ const HEAP_SHARE = 0.65;
 export const nodeOptions = (memoryMb: number): string =>
   `--max-semi-space-size=2 --max-old-space-size=${Math.floor(memoryMb * HEAP_SHARE)}`;
 
+/** The environment of a function. @param names the settings that it reads */
 export const functionEnvironment = (
   settings: Settings,
   workBucket: string,
   budgetTable: string,
+  names: readonly string[] = Object.keys(functionSettings),
 ): Record<string, string> => ({
-  ...variables(settings, Object.keys(functionSettings)),
+  ...variables(settings, names),
   WORK_BUCKET: workBucket,
   BUDGET_TABLE: budgetTable,
   // The deployed version, for doctor.

@@ -5,23 +5,7 @@
  * It uses JSONPath throughout. The state stays small, since it contains no results of children and no payloads.
  */
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import {
-  Choice,
-  Condition,
-  type DistributedMap,
-  Fail,
-  type IChainable,
-  JsonPath,
-  Parallel,
-  Pass,
-  type State,
-  type StateMachine,
-  Succeed,
-  TaskInput,
-  type TaskStateBase,
-  Wait,
-  WaitTime,
-} from 'aws-cdk-lib/aws-stepfunctions';
+import * as sfn from 'aws-cdk-lib/aws-stepfunctions';
 import type { LambdaInvoke } from 'aws-cdk-lib/aws-stepfunctions-tasks';
 import { Construct } from 'constructs';
 import { MOST_KILLS } from '../../src/core/contract/execution.ts';
@@ -32,7 +16,7 @@ import type { MonitoringFunctions } from '../monitoring-functions.ts';
 import { batchStates } from './batch.ts';
 import { pipelineStateMachine, RUN } from './pipeline.ts';
 import { EVALUATE_CHUNK_RETRIES, LAMBDA_ENDED_ERRORS, LOG_CHUNK_RETRIES, STORE_RETRIES } from './retries.ts';
-import { invoke, type MAPS, overManifest } from './states.ts';
+import { endBySummary, invoke, type MAPS, overManifest } from './states.ts';
 
 interface MonitoringStateMachineProps extends MonitoringFunctions {
   settings: Settings;
@@ -62,11 +46,12 @@ const ALONE: ChunkPlace = {
   options: '$.plan.options',
 };
 
-const isOnlyTraced = ({ options }: ChunkPlace): Condition => Condition.booleanEquals(`${options}.evaluate`, false);
-const isInBatch = ({ options }: ChunkPlace): Condition => Condition.stringEquals(`${options}.judge`, 'batch');
+const isOnlyTraced = ({ options }: ChunkPlace): sfn.Condition =>
+  sfn.Condition.booleanEquals(`${options}.evaluate`, false);
+const isInBatch = ({ options }: ChunkPlace): sfn.Condition => sfn.Condition.stringEquals(`${options}.judge`, 'batch');
 
 export class MonitoringStateMachine extends Construct {
-  readonly stateMachine: StateMachine;
+  readonly stateMachine: sfn.StateMachine;
   readonly #props: MonitoringStateMachineProps;
 
   constructor(scope: Construct, id: string, props: MonitoringStateMachineProps) {
@@ -84,8 +69,8 @@ export class MonitoringStateMachine extends Construct {
     });
   }
 
-  #definition(): IChainable {
-    const start = new Pass(this, 'Start', {
+  #definition(): sfn.IChainable {
+    const start = new sfn.Pass(this, 'Start', {
       comment: 'PlanCaptures reads the input from the execution itself',
       parameters: {
         plan: { nextPart: 0, nextChunk: 0, cursor: '' },
@@ -98,52 +83,50 @@ export class MonitoringStateMachine extends Construct {
     const summarize = invoke(this, 'SummarizeRun', {
       lambda: this.#props.summarizer,
       comment: 'Makes summary.json and metrics from the receipts of all chunks',
-      payload: TaskInput.fromObject({ run: RUN, 'error.$': '$.error', 'part.$': '$.result.part' }),
+      payload: sfn.TaskInput.fromObject({ run: RUN, 'error.$': '$.error', 'part.$': '$.result.part' }),
       resultPath: '$.result',
       retries: STORE_RETRIES,
     });
 
     const map = this.#chunks('');
-    const wantsBatch = Condition.and(
-      Condition.stringEquals('$.plan.options.judge', 'batch'),
-      Condition.booleanEquals('$.plan.options.evaluate', true),
-      Condition.booleanEquals('$.plan.options.dryRun', false),
+    const wantsBatch = sfn.Condition.and(
+      sfn.Condition.stringEquals('$.plan.options.judge', 'batch'),
+      sfn.Condition.booleanEquals('$.plan.options.evaluate', true),
+      sfn.Condition.booleanEquals('$.plan.options.dryRun', false),
     );
     const batch = this.#batch(summarize);
     // The state machine has one end: errors of planning or the Map go to the summary, which fails the execution. Chunks
     // that were already prepared are asked and traced first.
-    const stopped = new Choice(this, 'PartsFailed', { comment: 'The plan of an earlier part has the options' })
-      .when(Condition.and(Condition.isPresent('$.plan.options'), wantsBatch), batch)
+    const stopped = new sfn.Choice(this, 'PartsFailed', { comment: 'The plan of an earlier part has the options' })
+      .when(sfn.Condition.and(sfn.Condition.isPresent('$.plan.options'), wantsBatch), batch)
       .otherwise(summarize);
     plan.addCatch(stopped, { resultPath: '$.error' });
     map.addCatch(stopped, { resultPath: '$.error' });
 
-    const more = new Choice(this, 'MoreParts', { comment: 'A long backfill is planned and run in parts' })
-      .when(Condition.booleanEquals('$.plan.more', true), plan)
+    const more = new sfn.Choice(this, 'MoreParts', { comment: 'A long backfill is planned and run in parts' })
+      .when(sfn.Condition.booleanEquals('$.plan.more', true), plan)
       .when(wantsBatch, batch)
       .otherwise(summarize);
     map.next(more);
     // The only chunk of a run needs no Map. If it fails, its results are missing in the work bucket, and the summary
     // reports them.
     const alone = this.#chunk(ALONE, { traced: summarize, prepared: batch });
-    const isAlone = Condition.isPresent(ALONE.chunk);
+    const isAlone = sfn.Condition.isPresent(ALONE.chunk);
     const andPlan = this.#runAndPlan();
-    const planned = new Choice(this, 'AnythingPlanned')
-      .when(Condition.and(isAlone, isOnlyTraced(ALONE)), alone.log)
-      .when(Condition.and(isAlone, isInBatch(ALONE)), alone.prepare)
+    const planned = new sfn.Choice(this, 'AnythingPlanned')
+      .when(sfn.Condition.and(isAlone, isOnlyTraced(ALONE)), alone.log)
+      .when(sfn.Condition.and(isAlone, isInBatch(ALONE)), alone.prepare)
       .when(isAlone, alone.evaluate)
-      .when(Condition.not(Condition.stringEquals('$.plan.outcome', 'planned')), more)
-      .when(Condition.booleanEquals('$.plan.more', true), andPlan)
+      .when(sfn.Condition.not(sfn.Condition.stringEquals('$.plan.outcome', 'planned')), more)
+      .when(sfn.Condition.booleanEquals('$.plan.more', true), andPlan)
       .otherwise(map);
-    const nextPlanned = new Choice(this, 'NextPartPlanned')
-      .when(Condition.stringEquals('$.error.Error', ''), planned)
+    const nextPlanned = new sfn.Choice(this, 'NextPartPlanned')
+      .when(sfn.Condition.stringEquals('$.error.Error', ''), planned)
       .otherwise(stopped);
     andPlan.addCatch(stopped, { resultPath: '$.error' }).next(nextPlanned);
-    const outcome = new Choice(this, 'NothingMissing')
-      .when(Condition.booleanEquals('$.result.more', true), summarize)
-      .when(Condition.booleanEquals('$.result.ok', true), new Succeed(this, 'RunSucceeded', { outputPath: '$.result' }))
-      .otherwise(new Fail(this, 'RunFailed', { errorPath: '$.result.error', causePath: '$.result.cause' }));
-    summarize.next(outcome);
+    const outcome = new sfn.Choice(this, 'NothingMissing');
+    outcome.when(sfn.Condition.booleanEquals('$.result.more', true), summarize);
+    summarize.next(endBySummary(outcome, 'Run'));
     plan.next(planned);
     return start.next(plan);
   }
@@ -152,7 +135,7 @@ export class MonitoringStateMachine extends Construct {
     return invoke(this, `PlanCaptures${ending}`, {
       lambda: this.#props.planner,
       comment: 'Makes a manifest of byte ranges from the input; one part of a long backfill at a time',
-      payload: TaskInput.fromObject({
+      payload: sfn.TaskInput.fromObject({
         'input.$': '$$.Execution.Input',
         run: RUN,
         'part.$': '$.plan.nextPart',
@@ -165,7 +148,7 @@ export class MonitoringStateMachine extends Construct {
     });
   }
 
-  #chunks(ending: '' | 'OfPart'): DistributedMap {
+  #chunks(ending: '' | 'OfPart'): sfn.DistributedMap {
     return this.#distributedMap(`ForEachChunk${ending}`, {
       comment: 'Runs one child execution per chunk of capture lines',
       manifestKey: '$.plan.manifest.key',
@@ -177,17 +160,17 @@ export class MonitoringStateMachine extends Construct {
    * Continues with the result of planning when both have ended. If the Map fails, so does this state. If planning fails, the Map
    * continues, and `$.error` of the output is the failure.
    */
-  #runAndPlan(): Parallel {
+  #runAndPlan(): sfn.Parallel {
     const plan = this.#plan('OfPart');
-    plan.addCatch(new Pass(this, 'PlanCapturesFailedOfPart'), { resultPath: '$.error' });
-    return new Parallel(this, 'RunAndPlan', {
+    plan.addCatch(new sfn.Pass(this, 'PlanCapturesFailedOfPart'), { resultPath: '$.error' });
+    return new sfn.Parallel(this, 'RunAndPlan', {
       comment: 'Runs the chunks of a part while the next part is planned',
       outputPath: '$[1]',
     }).branch(this.#chunks('OfPart'), plan);
   }
 
-  #batch(summarize: TaskStateBase): TaskStateBase {
-    const applied = new Succeed(this, 'AnswersApplied');
+  #batch(summarize: sfn.TaskStateBase): sfn.TaskStateBase {
+    const applied = new sfn.Succeed(this, 'AnswersApplied');
     const answered = this.#distributedMap('ForEachAnsweredChunk', {
       comment: 'Makes traces with assessments from the answers of the batch jobs',
       manifestKey: '$.batch.manifest.key',
@@ -199,7 +182,7 @@ export class MonitoringStateMachine extends Construct {
   #distributedMap(
     id: (typeof MAPS.monitoring)[number],
     manifest: { comment: string; manifestKey: string; results: string },
-  ): DistributedMap {
+  ): sfn.DistributedMap {
     return overManifest(this, id, {
       ...manifest,
       workBucket: this.#props.workBucket,
@@ -214,17 +197,17 @@ export class MonitoringStateMachine extends Construct {
   }
 
   /** The states of a child of the Map. */
-  #child(place: ChunkPlace): IChainable {
-    const done = new Succeed(this, `ChunkDone${place.ending}`);
+  #child(place: ChunkPlace): sfn.IChainable {
+    const done = new sfn.Succeed(this, `ChunkDone${place.ending}`);
     const { log, prepare, evaluate } = this.#chunk(place, { traced: done, prepared: done });
-    return new Choice(this, `EvaluationWanted${place.ending}`)
+    return new sfn.Choice(this, `EvaluationWanted${place.ending}`)
       .when(isOnlyTraced(place), log)
       .when(isInBatch(place), prepare)
       .otherwise(evaluate);
   }
 
   /** Returns the first states of each outcome of a chunk. @param done the states that follow */
-  #chunk(place: ChunkPlace, done: { traced: State; prepared: State }) {
+  #chunk(place: ChunkPlace, done: { traced: sfn.State; prepared: sfn.State }) {
     const log = invoke(this, `LogTraces${place.ending}`, {
       lambda: this.#props.processor,
       comment: 'Makes traces from capture lines, and quarantines lines that are not capture records',
@@ -239,7 +222,7 @@ export class MonitoringStateMachine extends Construct {
   }
 
   /** The evaluator: completely, or one phase of batch inference. */
-  #evaluation(id: string, place: ChunkPlace, done: State, phase?: BatchPhase): IChainable {
+  #evaluation(id: string, place: ChunkPlace, done: sfn.State, phase?: BatchPhase): sfn.IChainable {
     const comments = {
       prepare: 'Writes the judge’s requests to the input of a batch job',
       apply: 'Makes traces with assessments from the answers of the batch jobs',
@@ -257,28 +240,28 @@ export class MonitoringStateMachine extends Construct {
    * Returns to the task until the chunk is done. If the function is killed, the next invocation looks for the line that does it
    * (src/monitoring/chunk/line-at-work.ts). A failed child of the Map does not fail the run.
    */
-  #untilDone(task: LambdaInvoke, { isChild }: ChunkPlace, done: State): IChainable {
+  #untilDone(task: LambdaInvoke, { isChild }: ChunkPlace, done: sfn.State): sfn.IChainable {
     const failed = isChild
-      ? new Fail(this, `${task.id}Failed`, { errorPath: '$.killed.Error', causePath: '$.killed.Cause' })
+      ? new sfn.Fail(this, `${task.id}Failed`, { errorPath: '$.killed.Error', causePath: '$.killed.Cause' })
       : done;
-    const killed = new Pass(this, `${task.id}Killed`, {
+    const killed = new sfn.Pass(this, `${task.id}Killed`, {
       comment: 'The next invocation takes the lines one after the other',
       parameters: {
-        kills: JsonPath.mathAdd(JsonPath.numberAt('$.progress.kills'), 1),
+        kills: sfn.JsonPath.mathAdd(sfn.JsonPath.numberAt('$.progress.kills'), 1),
       },
       resultPath: '$.progress',
     });
     killed.next(
-      new Choice(this, `${task.id}Again`, { comment: 'A function that is killed too often fails the chunk' })
-        .when(Condition.numberLessThanEquals('$.progress.kills', MOST_KILLS), task)
+      new sfn.Choice(this, `${task.id}Again`, { comment: 'A function that is killed too often fails the chunk' })
+        .when(sfn.Condition.numberLessThanEquals('$.progress.kills', MOST_KILLS), task)
         .otherwise(failed),
     );
     task.addCatch(killed, { errors: LAMBDA_ENDED_ERRORS, resultPath: '$.killed' });
     if (!isChild) task.addCatch(done, { resultPath: '$.failed' });
     // The stack has no room for the chunk, or the judge is paused. A round of waiting is paid, its length is not.
-    const wait = new Wait(this, `${task.id}Waits`, { time: WaitTime.secondsPath('$.progress.waitSeconds') });
-    const next = new Choice(this, `${task.id}Done`)
-      .when(Condition.numberGreaterThan('$.progress.waitSeconds', 0), wait.next(task))
+    const wait = new sfn.Wait(this, `${task.id}Waits`, { time: sfn.WaitTime.secondsPath('$.progress.waitSeconds') });
+    const next = new sfn.Choice(this, `${task.id}Done`)
+      .when(sfn.Condition.numberGreaterThan('$.progress.waitSeconds', 0), wait.next(task))
       .otherwise(done);
     return task.next(next);
   }
@@ -286,7 +269,7 @@ export class MonitoringStateMachine extends Construct {
   /** The task of a function that processes one chunk. */
   #chunkTask(place: ChunkPlace, evaluation: object = {}) {
     return {
-      payload: TaskInput.fromObject({
+      payload: sfn.TaskInput.fromObject({
         'run.$': place.run,
         'chunk.$': place.chunk,
         'options.$': place.options,

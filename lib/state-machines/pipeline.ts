@@ -2,17 +2,11 @@
 import { Stack } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import {
-  DefinitionBody,
-  type IChainable,
-  LogLevel,
-  StateMachine,
-  StateMachineType,
-} from 'aws-cdk-lib/aws-stepfunctions';
+import * as sfn from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
-import { allow, grantKey } from '../access/allow.ts';
+import { allow, arnIn, grantKey } from '../access/allow.ts';
 import { WHY_WORK_AREA, type WorkArea, workPatterns } from '../access/work.ts';
 import { acknowledge } from '../acknowledge.ts';
 import AWS_ACTIONS from '../aws-actions.json' with { type: 'json' };
@@ -28,7 +22,7 @@ interface PipelineStateMachineProps {
   /** Areas of the work bucket that its Maps read, and that they write results to. Empty without a Map. */
   manifests: readonly WorkArea[];
   mapResults: readonly WorkArea[];
-  definition: IChainable;
+  definition: sfn.IChainable;
 }
 
 /** The facts of the execution, for every function that handles a whole run. */
@@ -39,22 +33,22 @@ export const RUN = {
 };
 
 /** Creates the state machine as a child of the scope, which must have no other. */
-export function pipelineStateMachine(scope: Construct, props: PipelineStateMachineProps): StateMachine {
+export function pipelineStateMachine(scope: Construct, props: PipelineStateMachineProps): sfn.StateMachine {
   const { settings, name } = props;
   const names = resourceNames(settings.STACK_PREFIX);
   const stateMachineName = names[name];
-  const stateMachine = new StateMachine(scope, 'StateMachine', {
+  const stateMachine = new sfn.StateMachine(scope, 'StateMachine', {
     stateMachineName,
-    stateMachineType: StateMachineType.STANDARD,
+    stateMachineType: sfn.StateMachineType.STANDARD,
     comment: props.comment,
     // The CDK's own grants would cover the whole work bucket.
     role: roleOf(scope, stateMachineName, props).withoutPolicyUpdates(),
-    definitionBody: DefinitionBody.fromChainable(props.definition),
+    definitionBody: sfn.DefinitionBody.fromChainable(props.definition),
     logs: {
       destination: logsOf(scope, names[`${name}LogGroup`], settings),
       // The state contains only pointers and counts, so its data may be logged.
       includeExecutionData: true,
-      level: LogLevel.ALL,
+      level: sfn.LogLevel.ALL,
     },
   });
   // The CDK's policy for the Map would not be attached to any role, because the role already has its statements.
@@ -83,9 +77,7 @@ function roleOf(scope: Construct, stateMachineName: string, props: PipelineState
 }
 
 function allowMaps(role: Role, name: string, { workBucket, manifests, mapResults }: PipelineStateMachineProps): void {
-  const { partition, region, account } = Stack.of(role);
   const objects = (areas: readonly WorkArea[]) => areas.map((area) => workBucket.arnForObjects(workPatterns[area]));
-  const states = `arn:${partition}:states:${region}:${account}`;
   allow(role, { actions: ['s3:GetObject'], resources: objects(manifests), why: WHY_WORK_AREA });
   allow(role, {
     // The results of many children are combined in one multipart upload.
@@ -94,12 +86,12 @@ function allowMaps(role: Role, name: string, { workBucket, manifests, mapResults
     why: WHY_WORK_AREA,
   });
   grantKey(role, workBucket.encryptionKey?.keyArn, 's3', 'both');
-  allow(role, { actions: ['states:StartExecution'], resources: [`${states}:stateMachine:${name}`] });
+  allow(role, { actions: ['states:StartExecution'], resources: [arnIn(role, 'states', `stateMachine:${name}`)] });
   // The children of a Map run are named <state machine>/<map run>:<child>.
-  const children = `${states}:execution:${name}/*:*`;
+  const children = arnIn(role, 'states', `execution:${name}/*:*`);
   allow(role, {
     actions: ['states:DescribeExecution', 'states:StopExecution'],
-    resources: [`${states}:execution:${name}:*`, children],
+    resources: [arnIn(role, 'states', `execution:${name}:*`), children],
     why: 'The Map monitors and stops its own children, whose names are generated when it runs.',
   });
   allow(role, {

@@ -1,16 +1,7 @@
 /** The kinds of states that both state machines use. */
 import { Duration } from 'aws-cdk-lib';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import {
-  DistributedMap,
-  type DistributedMapProps,
-  JsonPath,
-  ResultWriterV2,
-  type RetryProps,
-  S3JsonLItemReader,
-  StateMachineType,
-  Timeout,
-} from 'aws-cdk-lib/aws-stepfunctions';
+import * as sfn from 'aws-cdk-lib/aws-stepfunctions';
 import { LambdaInvoke, type LambdaInvokeProps } from 'aws-cdk-lib/aws-stepfunctions-tasks';
 import type { Construct } from 'constructs';
 import type { PipelineFunction } from '../pipeline-function.ts';
@@ -24,18 +15,30 @@ export function invoke(
     lambda,
     retries,
     ...props
-  }: Omit<LambdaInvokeProps, 'lambdaFunction'> & { lambda: PipelineFunction; retries: readonly RetryProps[] },
+  }: Omit<LambdaInvokeProps, 'lambdaFunction'> & { lambda: PipelineFunction; retries: readonly sfn.RetryProps[] },
 ): LambdaInvoke {
   const task = new LambdaInvoke(scope, id, {
     lambdaFunction: lambda.function,
     payloadResponseOnly: true,
     retryOnServiceExceptions: false,
     // Longer than the function's own timeout, so that the function's is reported.
-    taskTimeout: Timeout.duration(lambda.timeout.plus(Duration.minutes(1))),
+    taskTimeout: sfn.Timeout.duration(lambda.timeout.plus(Duration.minutes(1))),
     ...props,
   });
   for (const retry of [NOT_READY_RETRY, ...retries]) task.addRetry(retry);
   return task;
+}
+
+/** Ends an execution: it succeeds or fails by the result of its summary. */
+export function endBySummary(choice: sfn.Choice, kind: 'Run' | 'Replay'): sfn.Choice {
+  const scope = choice.node.scope as Construct;
+  const failed = { errorPath: '$.result.error', causePath: '$.result.cause' };
+  return choice
+    .when(
+      sfn.Condition.booleanEquals('$.result.ok', true),
+      new sfn.Succeed(scope, `${kind}Succeeded`, { outputPath: '$.result' }),
+    )
+    .otherwise(new sfn.Fail(scope, `${kind}Failed`, failed));
 }
 
 /** The Maps of the state machines, by the names of their states. */
@@ -59,18 +62,18 @@ export const overManifest = (
     manifestKey,
     results,
     ...props
-  }: DistributedMapProps & { workBucket: IBucket; manifestKey: string; results: string },
-): DistributedMap =>
-  new DistributedMap(scope, id, {
-    mapExecutionType: StateMachineType.STANDARD,
+  }: sfn.DistributedMapProps & { workBucket: IBucket; manifestKey: string; results: string },
+): sfn.DistributedMap =>
+  new sfn.DistributedMap(scope, id, {
+    mapExecutionType: sfn.StateMachineType.STANDARD,
     // Replaces a generated id for each run, which would give the children of each run a new set of metrics.
     label: id,
     toleratedFailurePercentage: 100,
-    itemReader: new S3JsonLItemReader({ bucket: workBucket, key: JsonPath.stringAt(manifestKey) }),
-    resultWriterV2: new ResultWriterV2({
+    itemReader: new sfn.S3JsonLItemReader({ bucket: workBucket, key: sfn.JsonPath.stringAt(manifestKey) }),
+    resultWriterV2: new sfn.ResultWriterV2({
       bucket: workBucket,
-      prefix: JsonPath.format(results, JsonPath.stringAt('$$.Execution.Name')),
+      prefix: sfn.JsonPath.format(results, sfn.JsonPath.stringAt('$$.Execution.Name')),
     }),
-    resultPath: JsonPath.DISCARD,
+    resultPath: sfn.JsonPath.DISCARD,
     ...props,
   });
