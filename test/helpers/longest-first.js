@@ -19,7 +19,6 @@ const levelOf = ({ context }) => LEVELS.indexOf(context.config.displayName?.name
 const LONG = [
   'slow/deployed-batch.test.ts',
   'slow/canary.test.ts',
-  'slow/deployed-replay-results.test.ts',
   'slow/cfn-lint.test.ts',
   'slow/replay-evaluation/replay-evaluation.test.ts',
   'integration/deployed-policies.test.ts',

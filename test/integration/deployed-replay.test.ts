@@ -3,15 +3,16 @@
  * checks signatures and records all requests with their arrival times.
  */
 
+import { ListExecutionsCommand, ListMapRunsCommand, StopExecutionCommand } from '@aws-sdk/client-sfn';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
+import { replayState } from '../../src/replay/cloud/summarize/stop-shards.ts';
 import { uncheckedIn } from '../aws-requests/product-operations.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { signedBy } from '../doubles/sigv4-verifier.ts';
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { DeployedReplay, type NumberedCapture, numberedCapture, received } from '../helpers/deployed-replay.ts';
-import { DeployedStop } from '../helpers/deployed-stop.ts';
 import { type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
-import type { CliResult } from '../helpers/replay.ts';
+import { type CliResult, runCli } from '../helpers/replay.ts';
 import { claimKey } from '../helpers/stored-plan.ts';
 
 const ENDPOINT = 'captured-endpoint';
@@ -88,6 +89,31 @@ const numbersOf = (captures: readonly NumberedCapture[]): number[] => captures.m
 const factsOf = DeployedReplay.facts;
 const claimsOf = async (run: string): Promise<string[]> =>
   (await replays.keysUnder(replayKeys.shardsPrefix(run))).filter((key) => key.endsWith('/claim.json'));
+
+/** Stops the execution of a replay, as a user does in the console. */
+const stop = (executionArn: string) => environment.clients.sfn.send(new StopExecutionCommand({ executionArn }));
+
+/** Waits until the event rule has called SummarizeReplay and the results are written. */
+const summarized = (run: string) =>
+  replays.until(`the results of ${run}`, async () =>
+    (await replayState(replays.storage, replays.outputs.workBucket, run, false)).end === 'summarized'
+      ? true
+      : undefined,
+  );
+
+/** `inference-monitor stop`. */
+const stopCommand = (run: string): Promise<CliResult> =>
+  runCli(['stop', run, '--stack', replays.prefix], environment.ministack.env);
+
+/** Waits for the children of a replay's Map. The emulator does not stop them with their execution. */
+const childrenEnded = (executionArn: string) =>
+  replays.until(`the children of ${executionArn}`, async () => {
+    const { sfn } = environment.clients;
+    const { mapRuns = [] } = await sfn.send(new ListMapRunsCommand({ executionArn }));
+    const lists = mapRuns.map(({ mapRunArn }) => sfn.send(new ListExecutionsCommand({ mapRunArn })));
+    const children = (await Promise.all(lists)).flatMap(({ executions = [] }) => executions);
+    return children.some(({ status }) => status === 'RUNNING') ? undefined : true;
+  });
 
 /** The first line of every command's output. */
 const STACK = 'captured-endpoint (stack replays)\n';
@@ -209,7 +235,6 @@ test('retries a shard until a Lambda is free, and sends it once', async () => {
 });
 
 describe('stopped replays', () => {
-  let stops: DeployedStop;
   /** The stopped replay: its execution, when it was stopped, and the requests that had arrived when that was processed. */
   let arn: string;
   let stoppedAtMs: number;
@@ -227,14 +252,13 @@ describe('stopped replays', () => {
   const resultsOf = (run: string): string => `s3://${replays.outputs.workBucket}/${replayKeys.resultPrefix(run)}`;
 
   beforeAll(async () => {
-    stops = new DeployedStop(replays);
     const stopped = async () => {
       // Of three shards, one is sending when stopped, one may have started, and the last would be called 20 seconds later.
       arn = await replays.start(inputFor('stopped', { shard: { seconds: 18 } }), 'stopped');
       await arrived(STOPPED, 3);
       stoppedAtMs = Date.now();
-      await stops.stop(arn);
-      await stops.summarized('stopped');
+      await stop(arn);
+      await summarized('stopped');
       arrivedByThen = received(endpoint, STOPPED).numbers;
     };
     const byCommand = async () => {
@@ -242,11 +266,11 @@ describe('stopped replays', () => {
       const input = inputFor('by-hand', { shard: { seconds: 300 }, speedup: 0.01 });
       commandArn = await replays.start(input, 'by-command');
       await arrived(BY_HAND, 1);
-      command = await stops.command('by-command');
+      command = await stopCommand('by-command');
     };
     const unplanned = async () => {
       unplannedArn = await replays.start(inputFor('unplanned'), 'unplanned');
-      await stops.stop(unplannedArn);
+      await stop(unplannedArn);
     };
     await Promise.all([stopped(), byCommand(), unplanned()]);
   });
@@ -259,7 +283,7 @@ describe('stopped replays', () => {
   });
 
   test('do not start later shards', async () => {
-    await stops.childrenEnded(arn);
+    await childrenEnded(arn);
     expect(received(endpoint, STOPPED).numbers).toEqual(arrivedByThen);
     expect(await replays.chunkErrors(arn)).toEqual([]);
     expect(await claimsOf('stopped')).not.toContain(claimKey('stopped', 2));
@@ -276,11 +300,13 @@ describe('stopped replays', () => {
 
   test('do not change with a duplicate event, and the command replaces a lost one', async () => {
     const before = await replays.results('stopped');
-    await stops.stop(arn);
-    expect(await stops.again(arn)).toEqual({});
+    await stop(arn);
+    const detail = { executionArn: arn, status: 'ABORTED' };
+    const { error, payload } = await replays.invoke('replaySummarizer', { detail });
+    expect([error, payload]).toEqual([undefined, {}]);
     expect(await replays.results('stopped')).toEqual(before);
     for (const key of [replayKeys.stop('stopped'), replayKeys.resultPrefix('stopped')]) await replays.deleteWork(key);
-    const made = await stops.command('stopped');
+    const made = await stopCommand('stopped');
     expect([made.code, made.stdout, made.stderr]).toEqual([
       0,
       `${STACK}The replay stopped has already ended: ABORTED.\nIts results are missing and were requested.\n${arrivedByThen.length} of 90 requests were sent. Results: ${resultsOf('stopped')}\n`,
@@ -304,19 +330,19 @@ describe('stopped replays', () => {
     expect(records).toHaveLength(numbers.length);
     expect(summary).toMatchObject({ was_cancelled: true });
     // A second call has nothing left to do.
-    expect(await stops.command('by-command')).toMatchObject({
+    expect(await stopCommand('by-command')).toMatchObject({
       code: 0,
       stdout: `${STACK}The replay by-command has already ended: ABORTED (ReplayStopped).\n${sent}`,
     });
   });
 
   test('the command reports a successful replay and an unknown name', async () => {
-    expect(await stops.command('three-shards')).toMatchObject({
+    expect(await stopCommand('three-shards')).toMatchObject({
       code: 0,
       stdout: `${STACK}The replay three-shards has already ended: SUCCEEDED.\n27 of 27 requests were sent. Results: ${resultsOf('three-shards')}\n`,
     });
     expect(await replays.names(replayKeys.stop('three-shards'))).toEqual([]);
-    expect(await stops.command('none of these')).toMatchObject({
+    expect(await stopCommand('none of these')).toMatchObject({
       code: 2,
       stdout: '',
       stderr: expect.stringMatching(
@@ -329,7 +355,7 @@ describe('stopped replays', () => {
     await replays.until('the order', async () =>
       (await replays.names(replayKeys.stop('unplanned'))).length > 0 ? true : undefined,
     );
-    expect(await stops.command('unplanned')).toMatchObject({
+    expect(await stopCommand('unplanned')).toMatchObject({
       code: 0,
       // The planner that runs when its execution stops may still write its plan.
       stdout: expect.stringMatching(

@@ -14,12 +14,12 @@ import {
 } from '@aws-sdk/client-sfn';
 import { parquetReadObjects } from 'hyparquet';
 import { callAws } from '../../src/core/aws/aws-json.ts';
+import { queryAws } from '../../src/core/aws/aws-query.ts';
 import { REDACT_KINDS } from '../../src/core/settings/redact-setting.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { base64, captureLine, chatReply, chatRequest, csv, json, type Side } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline } from '../helpers/deployed-pipeline.ts';
 import { DeployedReplay } from '../helpers/deployed-replay.ts';
-import { subscribeQueue } from '../helpers/deployed-topic.ts';
 import { CAPTURE_BUCKET, type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
 import { plantedItems } from '../helpers/planted.ts';
 import { runCli } from '../helpers/replay.ts';
@@ -195,6 +195,45 @@ function capturesOf(prefix: string, part: string): string[] {
 
 const folder = mkdtempSync(join(tmpdir(), 'places-'));
 const rawFolder = mkdtempSync(join(tmpdir(), 'captured-'));
+interface Delivered {
+  Subject: string;
+  Message: string;
+  Timestamp: string;
+}
+
+/** Subscribes a queue. @returns a function that takes the messages that came since its last call */
+async function subscribeQueue(pipeline: DeployedPipeline): Promise<() => Promise<Delivered[]>> {
+  const { lambda } = pipeline.environment.clients;
+  const { QueueUrl } = await callAws<{ QueueUrl: string }>(lambda, 'sqs', 'CreateQueue', {
+    QueueName: `messages-${pipeline.prefix}`,
+  });
+  const { Attributes } = await callAws<{ Attributes: Record<string, string> }>(lambda, 'sqs', 'GetQueueAttributes', {
+    QueueUrl,
+    AttributeNames: ['QueueArn'],
+  });
+  await queryAws(lambda, 'sns', 'Subscribe', {
+    TopicArn: pipeline.outputs.alarmTopicArn,
+    Protocol: 'sqs',
+    Endpoint: Attributes.QueueArn ?? '',
+  });
+  return async () => {
+    const found: Delivered[] = [];
+    for (;;) {
+      const { Messages = [] } = await callAws<{ Messages?: { Body: string; ReceiptHandle: string }[] }>(
+        lambda,
+        'sqs',
+        'ReceiveMessage',
+        { QueueUrl, MaxNumberOfMessages: 10 },
+      );
+      if (Messages.length === 0) return found;
+      for (const { Body, ReceiptHandle } of Messages) {
+        found.push(JSON.parse(Body) as Delivered);
+        await callAws(lambda, 'sqs', 'DeleteMessage', { QueueUrl, ReceiptHandle });
+      }
+    }
+  };
+}
+
 let environment: LocalEnvironment;
 let endpoint: StandInEndpoint;
 

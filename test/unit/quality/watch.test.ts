@@ -93,6 +93,7 @@ test('reports a change within minutes, and the recovery', async () => {
     expect(now).not.toContain('error replies B');
   }
   expect(rig.subjects).toEqual(RANG);
+  expect(rig.sent[0]?.body.default.match(/selectedEvaluationId=tr-/g)).toHaveLength(5);
   expect(missed[0]).toBeLessThanOrEqual(13);
   expect(missed.at(-1)).toBeGreaterThan(19);
   expect(missed.at(-1)).toBeLessThan(40);
