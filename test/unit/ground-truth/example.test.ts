@@ -88,10 +88,8 @@ test('the comparison of groups shows whom blue misses', async () => {
     groups?.age_group
       ?.filter(({ difference }) => (difference?.truePositiveRate.high ?? 0) < 0)
       .map(({ value }) => value);
-  expect(found?.groups.map(({ group, ...figures }) => [group, missed(figures as TruthGroup)])).toEqual([
-    ['blue', ['60+']],
-    ['green', []],
-  ]);
+  const missedBy = found?.groups.map(({ group, ...figures }) => `${group} ${missed(figures as TruthGroup)}`);
+  expect(missedBy).toEqual(['blue 60+', 'green ']);
 });
 
 describe('the table', () => {

@@ -37,13 +37,8 @@ test.each(tables.json as [object, object][])('the JSON %j', (reply, wanted) => {
 test.each(['text/plain', 'text/html', 'application/x-own'])(
   'behind numeric rows, a sentence in %s is no class',
   (type) => {
-    for (const request of [
-      '30,2',
-      'x,2',
-      { instances: [[30, 2]] },
-      { features: [1, 2] },
-      [{ age: 30, job: 'clerk' }],
-    ]) {
+    const rows = [{ instances: [[30, 2]] }, { features: [1, 2] }, [{ age: 30, job: 'clerk' }]];
+    for (const request of ['30,2', 'x,2', ...rows]) {
       for (const reply of tables.sentences)
         check([request], `${type}|${reply}`, false, 'the reply is a text, not a class');
       for (const reply of tables.labels) expect(Object.keys(rowsOf(request, `${type}|${reply}`).found)).toEqual(['']);

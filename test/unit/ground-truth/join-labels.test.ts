@@ -72,10 +72,7 @@ const countsOf = ({ reports }: TruthFacts, file = 0): Partial<LabelCounts> =>
 describe('a label', () => {
   test('that comes late is joined to its prediction, also to a row of a call', async () => {
     await put([prediction('a'), prediction('c_1', { row: 1, traceId: 'tr-c', groups: ['young'] })]);
-    putLabels('f', [
-      { id: 'c_1', label: 0 },
-      { id: 'a', label: 'cat' },
-    ]);
+    putLabels('f', [{ id: 'c_1', label: 0 }, ...labelEach(['a'], 'cat')]);
     const facts = await run();
     expect(facts.rows).toEqual([
       { ...prediction('a'), label: 'cat', timeMs: FILE_MS, line: 2 },
@@ -132,7 +129,7 @@ describe('a label', () => {
     await put([prediction('a')]);
     putLabels(
       'f',
-      [1, '1', 0, 1].map((label) => ({ id: 'a', label })),
+      [1, '1', 0, 1].flatMap((label) => labelEach(['a'], label)),
     );
     const facts = await run();
     expect(countsOf(facts)).toEqual({ lines: 4, joined: 1, repeated: 1, replaced: 2 });
@@ -154,12 +151,8 @@ describe('a label', () => {
     await put([prediction('later')]);
     const facts = await run();
     expect(countsOf(facts, 1)).toEqual({ lines: 201, joined: 1, replaced: 200 });
-    expect(facts.reports[1]?.replacedLabels[0]).toEqual({
-      line: 1,
-      id: 'text-0',
-      from: `${'\u6f22'.repeat(99)}…`,
-      to: 'short',
-    });
+    const from = `${'\u6f22'.repeat(99)}…`;
+    expect(facts.reports[1]?.replacedLabels[0]).toEqual({ line: 1, id: 'text-0', from, to: 'short' });
     expect(new Set(facts.rows.map(({ was }) => was))).toEqual(new Set([page, undefined]));
   });
 
@@ -191,23 +184,15 @@ describe('a label', () => {
     // In another hour too.
     await put([prediction('a', other), prediction('b', { ...other, second: LATE_SECOND + HOUR_S })]);
     const named = { id: 'a', label: 1, endpoint: 'palm-house' };
-    putLabels('f', [
-      { id: 'c', label: 1 },
-      { id: 'a', label: 1 },
-      named,
-      { id: 'b', label: 1 },
-      { ...named, endpoint: 'x' },
-    ]);
+    putLabels('f', [...labelEach(['c', 'a']), named, ...labelEach(['b']), { ...named, endpoint: 'x' }]);
     const facts = await run();
     expect(countsOf(facts)).toEqual({ lines: 5, joined: 2, ambiguous: 2, waiting: 1 });
     expect(labelsOf(facts)).toEqual({ 'tr-of-c': 1, 'tr-other': 1 });
-    expect(facts.reports[0]).toMatchObject({
-      reasons: { AmbiguousId: 2 },
-      faults: [
-        { line: 2, name: 'AmbiguousId' },
-        { line: 4, name: 'AmbiguousId' },
-      ],
-    });
+    expect(facts.reports[0]).toMatchObject({ reasons: { AmbiguousId: 2 } });
+    expect(facts.reports[0]?.faults.map(({ line, name }) => [line, name].join())).toEqual([
+      '2,AmbiguousId',
+      '4,AmbiguousId',
+    ]);
   });
 
   test('for a scorer is a row of its own for each person', async () => {
@@ -215,11 +200,11 @@ describe('a label', () => {
     const safety = { id: 'a', scorer: 'safety', label: 'yes' };
     putLabels('1', [{ id: 'a', label: 1 }, { ...safety, by: 'Ada' }, { ...safety, by: 'Bo' }, safety], 60);
     await run();
-    putLabels('2', [
+    const others = [
       { ...safety, by: 'Bo', label: 'no' },
       { ...safety, scorer: 'fluency', label: 4 },
-      { id: 'a', label: 1 },
-    ]);
+    ] as const;
+    putLabels('2', [...others, ...labelEach(['a'])]);
     const facts = await run();
     expect(labelsOf(facts)).toEqual({
       'tr-of-a': 1,
@@ -236,10 +221,8 @@ describe('a label', () => {
     await put([first, second]);
     putLabels('f', labelEach(['a']));
     const facts = await run();
-    expect(facts.rows.map(({ second: at }) => hourOf(at * 1000)).toSorted()).toEqual([
-      '2026-11-20T23',
-      '2026-11-21T00',
-    ]);
+    const hours = facts.rows.map(({ second: at }) => hourOf(at * 1000));
+    expect(hours.toSorted()).toEqual(['2026-11-20T23', '2026-11-21T00']);
     expect(countsOf(facts)).toEqual({ lines: 1, joined: 1 });
   });
 
@@ -374,11 +357,8 @@ describe('time', () => {
 
   test('that runs out between hours ends an invocation, and the next one resumes', async () => {
     // Of an id in the first hour and in the last one, too.
-    const all = [
-      prediction('twice'),
-      ...manyHours,
-      prediction('twice', { ...manyHours[5], id: 'twice', traceId: 'tr-2' }),
-    ];
+    const last = prediction('twice', { ...manyHours[5], id: 'twice', traceId: 'tr-2' });
+    const all = [prediction('twice'), ...manyHours, last];
     // Long ago: what was not compared is not taken for compared.
     await put(all, NOW_MS - 7_200_000);
     const ids = [...manyHours, prediction('twice')].map(({ id }) => id);
@@ -416,17 +396,8 @@ class Killed extends DatedStorage {
 
   constructor() {
     super();
-    const names = [
-      'head',
-      'read',
-      'getText',
-      'getJson',
-      'getBytes',
-      'putJson',
-      'putJsonIf',
-      'putIf',
-      'putBytes',
-    ] as const;
+    const reading = ['head', 'read', 'getText', 'getJson', 'getBytes'] as const;
+    const names = [...reading, 'putJson', 'putJsonIf', 'putIf', 'putBytes'] as const;
     for (const name of names) {
       const call = this[name].bind(this) as (...args: never[]) => Promise<never>;
       Object.assign(this, { [name]: (...args: never[]) => this.#reach(() => call(...args)) });
@@ -493,18 +464,8 @@ const twoDays: Act[] = [
   { kind: 'labels', name: '1', age: 90, labels: labelEach(['a', 'b', 'c', 'd', 'e', 'f']) },
   { kind: 'run' },
   { kind: 'index', rows: [prediction('d', { traceId: 'tr-d2' }), prediction('e', { second: LATE_SECOND + HOUR_S })] },
-  {
-    kind: 'labels',
-    name: '2',
-    age: 60,
-    labels: [{ id: 'a', label: 0 }, { id: 'b', label: 1 }, { id: 'd', label: 1 }, {}],
-  },
-  {
-    kind: 'labels',
-    name: '0',
-    age: 120,
-    labels: [...labelEach(['a'], 2), ...labelEach(['e'], 3)],
-  },
+  { kind: 'labels', name: '2', age: 60, labels: [...labelEach(['a'], 0), ...labelEach(['b', 'd']), {}] },
+  { kind: 'labels', name: '0', age: 120, labels: [...labelEach(['a'], 2), ...labelEach(['e'], 3)] },
   { kind: 'run' },
 ];
 
@@ -598,11 +559,7 @@ test('two runs at once join each label once', async () => {
     const facts = await run();
     const sum = (name: keyof LabelCounts): number =>
       facts.reports.reduce((total, report) => total + report.counts[name], 0);
-    expect({ joined: sum('joined'), waiting: sum('waiting'), lines: sum('lines') }).toEqual({
-      joined: 3,
-      waiting: 3,
-      lines: 12,
-    });
+    expect([sum('joined'), sum('waiting'), sum('lines')]).toEqual([3, 3, 12]);
     expect(facts.rows).toHaveLength(3);
     // Of the file that was written last.
     expect(facts.rows.every(({ label }) => sameLabel(label, '1'))).toBe(true);

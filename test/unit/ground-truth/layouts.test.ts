@@ -1,6 +1,6 @@
 /** The same predictions in the layouts of containers and vendors: which inference each is of, and what it is. */
 import type { DecodeOptions } from '../../../src/captures/types.ts';
-import { classed, lists, rowsOf, values } from './rows-of.ts';
+import { classed, lists, rowsOf, scored, values } from './rows-of.ts';
 
 const header = { csvHeader: true };
 const texts = { inputs: ['good', 'bad'] };
@@ -13,8 +13,8 @@ const both = [
   [bad, { label: 'POSITIVE', score: 0.05 }],
 ];
 const ofBoth = {
-  _0: { scores: [0.02, 0.98], classes: ['NEGATIVE', 'POSITIVE'] },
-  _1: { scores: [0.95, 0.05], classes: ['NEGATIVE', 'POSITIVE'] },
+  _0: scored(undefined, [0.02, 0.98], 'NEGATIVE', 'POSITIVE'),
+  _1: scored(undefined, [0.95, 0.05], 'NEGATIVE', 'POSITIVE'),
 };
 const three = { scores: [0.1, 0.7, 0.2] };
 
@@ -60,7 +60,7 @@ test.each<[string, unknown, unknown, object, DecodeOptions?]>([
   ['features', { features: [[1, 2], [3, 4]] }, { predictions: [0, 1] }, values(0, 1)], // biome-ignore format: short
   ['a header in the reply', 'age\n30\n40', 'prediction\n0.1\n0.9', values(0.1, 0.9), header],
   ['a header in the request alone', 'age\n30\n40', '0.1\n0.9', values(0.1, 0.9), header],
-  ['columns of a reply by name', 'a,b\n1,2\n3,4', ',probability,predicted_label\n0,0.1,x\n1,0.9,y', { _0: { value: 'x', scores: [0.1], classes: ['1'] }, _1: { value: 'y', scores: [0.9], classes: ['1'] } }, header], // biome-ignore format: short
+  ['columns of a reply by name', 'a,b\n1,2\n3,4', ',probability,predicted_label\n0,0.1,x\n1,0.9,y', { _0: scored('x', [0.1], '1'), _1: scored('y', [0.9], '1') }, header], // biome-ignore format: short
   ['a header that the caller left out', '1,2\n3,4', '0.1\n0.9', values(0.1, 0.9), header],
   ['a header that the caller left out of one row', '1,2', '0.9', { '': { value: 0.9 } }, header],
   ['NumPy’s rows', '1\n2', '[[0.1 0.9]\n [0.8 0.2]]', lists([0.1, 0.9], [0.8, 0.2])],
@@ -81,7 +81,7 @@ test.each<[string, unknown, unknown, object, DecodeOptions?]>([
       ['x', 'y'],
       ['y', 'x'],
     ].map((labels) => ({ sequence: 's', labels, scores: [0.9, 0.1] })),
-    { _0: { scores: [0.9, 0.1], classes: ['x', 'y'] }, _1: { scores: [0.1, 0.9], classes: ['x', 'y'] } },
+    { _0: scored(undefined, [0.9, 0.1], 'x', 'y'), _1: scored(undefined, [0.1, 0.9], 'x', 'y') },
   ],
   [
     'vLLM’s classify',
@@ -94,9 +94,9 @@ test.each<[string, unknown, unknown, object, DecodeOptions?]>([
     '1\n2\n3',
     { probabilities: [[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]], labels: [0, 1], predicted_label: [0, 1, 0] }, // biome-ignore format: short
     {
-      _0: { value: 0, scores: [0.9, 0.1], classes: ['0', '1'] },
-      _1: { value: 1, scores: [0.2, 0.8], classes: ['0', '1'] },
-      _2: { value: 0, scores: [0.7, 0.3], classes: ['0', '1'] },
+      _0: scored(0, [0.9, 0.1], '0', '1'),
+      _1: scored(1, [0.2, 0.8], '0', '1'),
+      _2: scored(0, [0.7, 0.3], '0', '1'),
     },
   ],
   [
@@ -104,21 +104,21 @@ test.each<[string, unknown, unknown, object, DecodeOptions?]>([
     '1\n2',
     { probabilities: [[0.9, 0.1], [0.8, 0.2]], labels: ['n', 'y'], predicted_label: ['n', 'n'], model: 'm' }, // biome-ignore format: short
     {
-      _0: { value: 'n', scores: [0.9, 0.1], classes: ['n', 'y'] },
-      _1: { value: 'n', scores: [0.8, 0.2], classes: ['n', 'y'] },
+      _0: scored('n', [0.9, 0.1], 'n', 'y'),
+      _1: scored('n', [0.8, 0.2], 'n', 'y'),
     },
   ],
   [
     'a verbose reply for one row',
     '1',
     { probabilities: [[0.9, 0.1]], labels: ['n', 'y'], predicted_label: ['n'] },
-    { '': { value: 'n', scores: [0.9, 0.1], classes: ['n', 'y'] } },
+    { '': scored('n', [0.9, 0.1], 'n', 'y') },
   ],
   [
     'classes by name',
     '1',
     { predictions: [{ yes: 0.1, no: 0.9 }] },
-    { '': { scores: [0.9, 0.1], classes: ['no', 'yes'] } },
+    { '': scored(undefined, [0.9, 0.1], 'no', 'yes') },
   ],
   ['codes that look like numbers', '1\n2\n3\n4', '007\n1E2\n0.10\n1.0', values('007', '1E2', '0.10', 1)],
 ])('%s', (_, request, reply, expected, options = {}) => {
@@ -130,12 +130,7 @@ test.each<[string, unknown, unknown, RegExp, DecodeOptions?]>([
   ['more outputs than inputs', 'a\n1\n2', 'p\n0.1\n0.9\n1', /3 inputs but 4 outputs/],
   ['a header in the reply alone', '30\n40', 'prediction\n0.1\n0.9', /2 inputs but 3 outputs/],
   ['a header in the request alone', 'age\n30\n40', '0.1\n0.9', /3 inputs but 2 outputs/],
-  [
-    'headers, without the setting',
-    'age\n30\n40',
-    'prediction\n0.1\n0.9',
-    /begins with a header, and CSV_HEADER is not set/,
-  ],
+  ['headers, not the setting', 'age\n30\n40', 'prediction\n0.1\n0.9', /a header, and CSV_HEADER is not set/],
   ['headers of other names', 'age\n30\n40', 'churn_risk\n0.1\n0.9', /begins with a header/],
   ['headers, and pandas’ numbers for names', 'age\n30\n40', '0\n0.1\n0.9', /begins with a header/],
   ['a list in other brackets', '1', '(0.1, 0.9)', /a list whose brackets do not match/],

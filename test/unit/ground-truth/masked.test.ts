@@ -80,16 +80,14 @@ const stored = (memory: MemoryStorage, facts: TruthFacts): string =>
   JSON.stringify(facts) + [...memory.objects].filter(([key]) => !key.startsWith('labels/')).join('\n');
 
 const EXPECTED = ['tr-0 true true', 'tr-1 false false', 'tr-2 false true'];
+const NO_TEXT: Partial<Redaction> = { ...OLD, content: 'none' };
 const CASES: Record<string, [captured: Redaction | undefined, joined: Redaction | undefined]> = {
   'without masking': [undefined, undefined],
   'under one key': [masking(OLD), masking(OLD)],
   'after a rotation': [masking(OLD), masking({ ...NEW, previous: OLD })],
   'of captures that were written without a key': [undefined, masking(OLD)],
-  'without texts': [masking({ ...OLD, content: 'none' }), masking({ ...OLD, content: 'none' })],
-  'without texts after a rotation': [
-    masking({ ...OLD, content: 'none' }),
-    masking({ ...NEW, previous: OLD, content: 'none' }),
-  ],
+  'without texts': [masking(NO_TEXT), masking(NO_TEXT)],
+  'without texts after a rotation': [masking(NO_TEXT), masking({ ...NO_TEXT, ...NEW, previous: OLD })],
 };
 
 describe.each(Object.entries(CASES))('labels %s', (name, [captured, joined]) => {
@@ -131,52 +129,27 @@ async function measured(settings: object, cases: readonly Case[], redaction: Red
   return { figures: JSON.stringify(own, rounded), rows: JSON.stringify(rows) };
 }
 
-test.each<[string, object, Case[]]>([
-  [
-    'short texts',
-    { kind: 'texts', prediction: 'reply' },
-    [
-      [{ reply: 'yes' }, 'yes'],
-      [{ reply: MAIL }, MAIL],
-    ],
-  ],
-  [
-    'texts in other notations',
-    { kind: 'texts' },
-    [
-      [said('To JANE.DOE@example.com'), `To ${MAIL}`],
-      [said(MAIL), MAIL],
-    ],
-  ],
-  ['phones in other notations', { kind: 'texts' }, [[said('At +1 212 555 0123'), 'At (212) 555-0123']]],
+test.each<[string, object, ...Case[]]>([
+  ['short texts', { kind: 'texts', prediction: 'reply' }, [{ reply: 'yes' }, 'yes'], [{ reply: MAIL }, MAIL]],
+  ['texts in other notations', { kind: 'texts' }, [said('To JANE.DOE@example.com'), `To ${MAIL}`], [said(MAIL), MAIL]],
+  ['phones in other notations', { kind: 'texts' }, [said('At +1 212 555 0123'), 'At (212) 555-0123']],
   [
     'classes with an item',
     { kind: 'classes' },
-    [
-      [{ label: MAIL, score: 0.9 }, MAIL],
-      [{ label: 'no', score: 0.8 }, 'yes'],
-    ],
+    [{ label: MAIL, score: 0.9 }, MAIL],
+    [{ label: 'no', score: 0.8 }, 'yes'],
   ],
-  ['values whose name announces them', { kind: 'classes', prediction: 'phone' }, [[{ phone: PHONE }, PHONE]]],
-  ['texts whose name announces them', { kind: 'texts', prediction: 'phone' }, [[{ phone: PHONE }, PHONE]]],
+  ['values whose name announces them', { kind: 'classes', prediction: 'phone' }, [{ phone: PHONE }, PHONE]],
+  ['texts whose name announces them', { kind: 'texts', prediction: 'phone' }, [{ phone: PHONE }, PHONE]],
   [
     'values of a masked field',
     { kind: 'classes', prediction: 'answer' },
-    [
-      [{ answer: 'yes' }, 'yes'],
-      [{ answer: 'no' }, 'yes'],
-    ],
+    [{ answer: 'yes' }, 'yes'],
+    [{ answer: 'no' }, 'yes'],
   ],
-  ['nested values of a masked field', { kind: 'classes', prediction: 'a.answer' }, [[{ a: { answer: 'yes' } }, 'yes']]],
-  [
-    'numbers',
-    { kind: 'numbers' },
-    [
-      [{ prediction: 4111111111111111 }, 4111111111111111],
-      [{ prediction: 2 }, 1],
-    ],
-  ],
-])('figures of %s', async (_, settings, cases) => {
+  ['nested values of a masked field', { kind: 'classes', prediction: 'a.answer' }, [{ a: { answer: 'yes' } }, 'yes']],
+  ['numbers', { kind: 'numbers' }, [{ prediction: 4111111111111111 }, 4111111111111111], [{ prediction: 2 }, 1]],
+])('figures of %s', async (_, settings, ...cases) => {
   for (const isFirst of [true, false]) {
     const plain = await measured(settings, cases, undefined, isFirst);
     for (const content of ['all', 'none'] as const) {

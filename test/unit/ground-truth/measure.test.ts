@@ -114,13 +114,8 @@ test.each([{ by: 'hour' }, { by: 'variant' }, { variant: 'B' }] as const)('group
 });
 
 test('a probability counts as the positive class from the threshold on', async () => {
-  const rows = [
-    row('yes', { value: 0.7 }),
-    row('yes', { value: 0.69 }),
-    row('no', { value: 0.1 }),
-    row('no', { value: 1 }),
-    row('no', { value: 0 }),
-  ];
+  const yes = [0.7, 0.69].map((value) => row('yes', { value }));
+  const rows = [...yes, ...[0.1, 1, 0].map((value) => row('no', { value }))];
   const { threshold, groups } = await measured(rows, { positive: 'yes', threshold: 0.7 });
   expect(threshold).toBe(0.7);
   expect(groups[0]?.classes?.confusion).toEqual([
@@ -136,10 +131,8 @@ test('a probability counts as the positive class from the threshold on', async (
 
 test('scores of two classes that are no probabilities have no threshold: the larger one counts', async () => {
   const rows = [row('1', { scores: [-2, 0.3] }), row('0', { scores: [4, 0.9] }), row('0', { scores: [0.8, 0.2] })];
-  expect((await only(rows)).classes?.confusion).toEqual([
-    { label: '0', predicted: '0', count: 2 },
-    { label: '1', predicted: '1', count: 1 },
-  ]);
+  const counts = (await only(rows)).classes?.confusion?.map((one) => Object.values(one).join(' '));
+  expect(counts).toEqual(['0 0 2', '1 1 1']);
 });
 
 test('an odd label with probabilities is not compared, and a third whole number is a class', async () => {
@@ -152,12 +145,7 @@ test('an odd label with probabilities is not compared, and a third whole number 
     row('unknown', { value: 0.9 }),
     row(0.5, { value: 0.5 }),
   ]);
-  expect(odd).toEqual({
-    ...plain,
-    rows: 103,
-    compared: 100,
-    notCompared: { 'the label is none of the two': 3 },
-  });
+  expect(odd).toEqual({ ...plain, rows: 103, compared: 100, notCompared: { 'the label is none of the two': 3 } });
   const words = rows.map(({ label, prediction }) => row(label ? 'yes' : 'no', prediction));
   const said = await only([...words, row('n/a', { value: 0.1 })], { positive: 'yes' });
   expect(said.measures).toEqual(plain.measures);
@@ -238,10 +226,7 @@ test('groups count the rows that are compared', async () => {
   );
   const { compared, groups } = await only(rows, { groups: ['age'] });
   expect(compared).toBe(585);
-  expect(groups?.age?.map(({ value, rows: count }) => [value, count])).toEqual([
-    ['old', 390],
-    ['young', 195],
-  ]);
+  expect(groups?.age?.map(({ value, rows: count }) => `${value} ${count}`)).toEqual(['old 390', 'young 195']);
 });
 
 const few = 'a few rows decide it';
@@ -269,10 +254,8 @@ test.each<[string, LabeledRow[], (string | undefined)[]]>([
 
 test('every figure that is not defined says why', async () => {
   const one = await only([row('a', { value: 'b' })]);
-  expect(one.classes?.each.map(({ precision, recall }) => [precision.why, recall.why])).toEqual([
-    ['no prediction is a', undefined],
-    [undefined, 'no label is b'],
-  ]);
+  const whys = one.classes?.each.map(({ precision, recall }) => `${precision.why}, ${recall.why}`);
+  expect(whys).toEqual(['no prediction is a, undefined', 'undefined, no label is b']);
   expect(one.measures.auc?.why).toBe('the replies have no probabilities');
   expect((await only([row(1, { value: 0.2 }), row(1, { value: 0.3 })])).measures.auc?.why).toBe('all labels are 1');
   expect((await only([row(1.5, { value: 2 })])).measures.r2?.why).toBe('R² needs two rows');
@@ -343,10 +326,8 @@ test('differences of groups are those to the most frequent value, with their int
   const nobody = await only([row('a', { value: 'b' }, { groups: ['x'] }), row('a', { value: 'a' })], {
     groups: ['age'],
   });
-  expect(nobody.groups?.age?.map(({ value, truePositiveRate }) => [value, truePositiveRate.why])).toEqual([
-    ['(none)', 'no label is 1'],
-    ['x', 'no label is 1'],
-  ]);
+  const whys = nobody.groups?.age?.map(({ value, truePositiveRate }) => `${value} ${truePositiveRate.why}`);
+  expect(whys).toEqual(['(none) no label is 1', 'x no label is 1']);
 });
 
 test('values that callers make up take bounded memory, and classes beyond the limit are said', async () => {

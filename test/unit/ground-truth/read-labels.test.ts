@@ -103,14 +103,8 @@ describe('JSON Lines', () => {
       Buffer.from([0xe4]),
       Buffer.from(`"}\n{"id":"${'x'.repeat(2 ** 20)}","label":1}\n{"id":"b","label":2}\n{"id":"c","lab`),
     ]);
-    expect(brief(await read(content, { pieces: 65_536 }))).toEqual([
-      'a=1',
-      '4:NotALabel',
-      '5:NotUtf8',
-      '6:TooLong',
-      'b=2',
-      '8:CutOff',
-    ]);
+    const found = ['a=1', '4:NotALabel', '5:NotUtf8', '6:TooLong', 'b=2', '8:CutOff'];
+    expect(brief(await read(content, { pieces: 65_536 }))).toEqual(found);
     // Cut within a character.
     expect(brief(await read(Buffer.from('{"id":"ä').subarray(0, -1)))).toEqual(['1:CutOff']);
   });

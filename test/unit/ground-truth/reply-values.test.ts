@@ -5,6 +5,7 @@ import type { Prediction } from '../../../src/core/contract/ground-truth.ts';
 import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
 import { predictionOf } from '../../../src/ground-truth/predictions/reply-values.ts';
 import { normalizedText, textHashes } from '../../../src/ground-truth/texts.ts';
+import { scored } from './rows-of.ts';
 
 const settings = (given: object = {}) => groundTruthSchema.parse(given);
 
@@ -19,38 +20,26 @@ test.each<[string, unknown, Prediction]>([
   ['probabilities by position', [0.1, 0.9], { scores: [0.1, 0.9] }],
   ['probabilities as texts', ['0.1', '9e-1'], { scores: [0.1, 0.9] }],
   ['probabilities by name', { probabilities: [0.2, 0.8] }, { scores: [0.2, 0.8] }],
-  [
-    'probabilities by class',
-    { probabilities: { dog: 0.2, cat: 0.8 } },
-    { scores: [0.8, 0.2], classes: ['cat', 'dog'] },
-  ],
+  ['probabilities by class', { probabilities: { dog: 0.2, cat: 0.8 } }, scored(undefined, [0.8, 0.2], 'cat', 'dog')],
   ['a regression of linear learner', { score: 3.25 }, { value: 3.25 }],
   [
-    'a binary classifier of linear learner: the score is that of the positive class',
+    'linear learner: the score is that of the positive class',
     { score: 0.4, predicted_label: 0 },
-    { value: 0, scores: [0.4], classes: ['1'] },
+    scored(0, [0.4], '1'),
   ],
-  [
-    'a multiclass classifier of linear learner',
-    { score: [0.1, 0.7, 0.2], predicted_label: 1 },
-    { value: 1, scores: [0.1, 0.7, 0.2] },
-  ],
+  ['classes of linear learner', { score: [0.1, 0.7, 0.2], predicted_label: 1 }, { value: 1, scores: [0.1, 0.7, 0.2] }],
   ['k-NN', { predicted_label: 5.0 }, { value: 5 }],
   ['k-means', { closest_cluster: 5, distance_to_cluster: 36.5 }, { value: 5 }],
   [
     'BlazingText',
     { label: ['__label__pests', '__label__soil'], prob: [0.7, 0.2] },
-    { value: 'pests', scores: [0.7, 0.2], classes: ['pests', 'soil'] },
+    scored('pests', [0.7, 0.2], 'pests', 'soil'),
   ],
+  ['BlazingText with one label', { label: ['__label__pests'], prob: [0.7] }, scored('pests', [0.7], 'pests')],
   [
-    'BlazingText with one label',
-    { label: ['__label__pests'], prob: [0.7] },
-    { value: 'pests', scores: [0.7], classes: ['pests'] },
-  ],
-  [
-    'a text classifier: the score is that of the label',
+    'a text classifier: the score is of the label',
     { label: 'POSITIVE', score: 0.99 },
-    { value: 'POSITIVE', scores: [0.99], classes: ['POSITIVE'] },
+    scored('POSITIVE', [0.99], 'POSITIVE'),
   ],
   [
     'a text classifier with all scores, in one order whatever the reply’s',
@@ -60,23 +49,23 @@ test.each<[string, unknown, Prediction]>([
         { label: 'happy', score: 0.8 },
       ],
     ],
-    { scores: [0.8, 0.2], classes: ['happy', 'sad'] },
+    scored(undefined, [0.8, 0.2], 'happy', 'sad'),
   ],
   [
     'zero-shot classification',
     { sequence: 'Ferns', labels: ['plant', 'animal'], scores: [0.9, 0.1] },
-    { scores: [0.1, 0.9], classes: ['animal', 'plant'] },
+    scored(undefined, [0.1, 0.9], 'animal', 'plant'),
   ],
-  ['a class with its probability, as a row of CSV', ['no', 0.07], { value: 'no', scores: [0.07], classes: ['1'] }],
+  ['a class with its probability, as a row of CSV', ['no', 0.07], scored('no', [0.07], '1')],
   [
     'Autopilot with all classes',
     ['no', '0.93', "['no', 'yes']", '[0.93, 0.07]'],
-    { value: 'no', scores: [0.93, 0.07], classes: ['no', 'yes'] },
+    scored('no', [0.93, 0.07], 'no', 'yes'),
   ],
   [
     'Autopilot in JSON',
     { predicted_label: 'no', probability: 0.07, probabilities: [0.93, 0.07], labels: ['no', 'yes'] },
-    { value: 'no', scores: [0.93, 0.07], classes: ['no', 'yes'] },
+    scored('no', [0.93, 0.07], 'no', 'yes'),
   ],
   ['one field of any name', { dot_product: 1.5 }, { value: 1.5 }],
   ['a field of another case', { Prediction: 'a' }, { value: 'a' }],
@@ -98,24 +87,14 @@ test('a number beyond double precision is a number, and a long id stays as it is
 test.each<[string, object, unknown, Prediction | undefined]>([
   ['a nested field', { prediction: 'out.fern' }, { out: { fern: 3, moss: 4 } }, { value: 3 }],
   ['a field with a dot in its name', { prediction: 'out.fern' }, { 'out.fern': 3, other: 1 }, { value: 3 }],
-  [
-    'columns of a CSV row',
-    { prediction: '1', probability: '0' },
-    [0.3, 0],
-    { value: 0, scores: [0.3], classes: ['1'] },
-  ],
+  ['columns of a CSV row', { prediction: '1', probability: '0' }, [0.3, 0], scored(0, [0.3], '1')],
   ['a probability alone', { probability: 'p' }, { p: 0.3, label: 'x' }, { value: 0.3 }],
-  [
-    'the positive class of the settings',
-    { positive: 'yes' },
-    ['no', 0.1],
-    { value: 'no', scores: [0.1], classes: ['yes'] },
-  ],
+  ['the positive class of the settings', { positive: 'yes' }, ['no', 0.1], scored('no', [0.1], 'yes')],
   [
     'probabilities of all classes',
     { prediction: 'c', probability: 'p' },
     { c: 'b', p: { a: 0.4, b: 0.6 } },
-    { value: 'b', scores: [0.4, 0.6], classes: ['a', 'b'] },
+    scored('b', [0.4, 0.6], 'a', 'b'),
   ],
   ['a named field that no object owns', { prediction: 'constructor' }, { label: 'x' }, { value: 'x' }],
 ])('the settings name %s', (_, given, reply, expected) => {
@@ -167,7 +146,7 @@ test.each<[string, unknown, Prediction]>([
     { value: 0 },
   ],
   ['a long cell that looks like a list', ['a', `[${'1,'.repeat(1e6)}1]`], { value: 'a' }],
-  ['a million cells', ['a', 0.5, ...new Array(1e6).fill([])], { value: 'a', scores: [0.5], classes: ['1'] }],
+  ['a million cells', ['a', 0.5, ...new Array(1e6).fill([])], scored('a', [0.5], '1')],
 ])('of %s, the likeliest alone is kept', (_, reply, expected) => {
   expect(predictionOf(reply, settings())).toEqual(expected);
 });

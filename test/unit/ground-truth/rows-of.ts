@@ -20,6 +20,12 @@ export function rowsOf(request: unknown, reply: unknown, options: DecodeOptions 
   return { found, notes: capture.notes.join('; '), capture };
 }
 
+/** A prediction with the scores of its classes. */
+export const scored = (value: string | number | undefined, scores: number[], ...classes: string[]) => ({
+  ...(value !== undefined && { value }),
+  scores,
+  classes,
+});
 export const values = (...list: unknown[]) => Object.fromEntries(list.map((value, index) => [`_${index}`, { value }]));
 export const lists = (...list: number[][]) =>
   Object.fromEntries(list.map((scores, index) => [`_${index}`, { scores }]));

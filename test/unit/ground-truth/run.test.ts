@@ -167,10 +167,8 @@ describe('the lock to note', () => {
       return { cursor: null, noted: 1, notNoted: {} };
     };
     await invoke({}, 'first');
-    expect(calls.filter((call) => call.startsWith('note'))).toEqual([
-      'note of first from null',
-      'note of first from null',
-    ]);
+    const noted = 'note of first from null';
+    expect(calls.filter((call) => call.startsWith('note'))).toEqual([noted, noted]);
     expect(summaryOf('second')).toMatchObject({ noted: 0, notedBy: 'first' });
     expect(summaryOf('first')).toMatchObject({ noted: 2 });
     // The lock is free again.

@@ -24,6 +24,9 @@ import { scriptedJudge } from '../../doubles/scripted-judge.ts';
 
 const text = (value: string): ComparableReply => ({ ok: true, text: value });
 const document = (value: unknown): ComparableReply => ({ ok: true, text: '', document: value });
+const fine = text('Fine.');
+const blank: ComparableReply = { ...text(' '), blank: 'message' };
+const CANNOT = "I can't help with that";
 const nothing: ComparableReply = { ...document([]), blank: 'value' };
 const failed = (code: number): ComparableReply => ({ ok: false, error: { code, message: 'no' }, text: '' });
 
@@ -103,73 +106,25 @@ describe('compareReplies', () => {
     ['newly failing', text('Fine.'), failed(500), { status: 'newly-failing', same: false }, ['newly-failing']],
     ['newly succeeding', failed(424), text('Fine.'), { status: 'newly-succeeding' }, []],
     ['failing in the same way', failed(424), failed(424), { status: 'both-failed', same: true }, []],
-    [
-      'a new refusal',
-      text('The window is 30 days.'),
-      text("I'm sorry, but I can't help with the 30 days window."),
-      { refusal: { before: false, after: true } },
-      ['new-refusal'],
-    ],
-    [
-      'a refusal that disappears',
-      text("I can't help with that"),
-      text('I can help with that'),
-      { refusal: { before: true, after: false } },
-      [],
-    ],
-    [
-      'no longer JSON',
-      text('{"a": 1}'),
-      text('Here you are: a is 1'),
-      { json: { before: true, after: false } },
-      ['json-broken'],
-    ],
-    [
-      'JSON with its keys in a different order',
-      text('{"a":1,"b":2}'),
-      text('```json\n{"b": 2, "a": 1}\n```'),
-      { same: true, identical: false },
-      [],
-    ],
-    [
-      'JSON with a different structure',
-      text('{"a":1}'),
-      text('{"a":{"x":1}}'),
-      { json: { sameStructure: false } },
-      ['json-structure'],
-    ],
-    [
-      'predictions with different numbers',
-      document({ p: [0.2] }),
-      document({ p: [0.4] }),
-      { same: false, json: { sameStructure: true, equal: false } },
-      [],
-    ],
+    ['a refusal', text('I help with that'), text(CANNOT), { refusal: { before: false, after: true } }, ['new-refusal']],
+    ['no refusal now', text(CANNOT), text('I can help with that'), { refusal: { before: true, after: false } }, []],
+    ['no longer JSON', text('{"a": 1}'), text('So: a is 1'), { json: { before: true, after: false } }, ['json-broken']],
+    ['another order', text('{"a":1,"b":2}'), text('```\n{"b": 2, "a": 1}\n```'), { same: true, identical: false }, []],
+    ['another shape', text('{"a":1}'), text('{"a":{"x":1}}'), { json: { sameStructure: false } }, ['json-structure']],
+    ['numbers', document([0.2]), document([0.4]), { same: false, json: { sameStructure: true, equal: false } }, []],
     ['equal predictions', document({ p: [0.2] }), document({ p: [0.2] }), { identical: true, same: true }, []],
-    [
-      'spaces only',
-      text('Fine.'),
-      { ...text(' '), blank: 'message' },
-      { emptied: true },
-      ['empty-reply', 'little-in-common'],
-    ],
+    ['spaces', text('Fine.'), blank, { emptied: true }, ['empty-reply', 'little-in-common']],
     [
       'failing because it says nothing',
-      text('Fine.'),
+      fine,
       { ...failed(200), blank: 'message' },
       { status: 'newly-failing', emptied: true },
       ['newly-failing', 'empty-reply'],
     ],
-    [
-      'nothing for the second prompt',
-      { ...text('Fine.'), further: ['Good.'] },
-      { ...text('Fine.'), further: [''] },
-      { emptied: true },
-      ['empty-reply'],
-    ],
+    ['one empty', { ...fine, further: ['Good.'] }, { ...fine, further: [''] }, { emptied: true }, ['empty-reply']],
     [
       'a tool call in place of words',
-      text('Fine.'),
+      fine,
       { ...text(''), toolCalls: [{ type: 'function', function: { name: 'f', arguments: '{}' } }] },
       { sameTools: false },
       ['tools-changed', 'little-in-common'],
@@ -181,13 +136,7 @@ describe('compareReplies', () => {
       { json: { sameStructure: false } },
       ['json-structure'],
     ],
-    [
-      'a document that has a text now',
-      document({ body: '', status: 'ok' }),
-      document({ body: 'Fine.', status: 'ok' }),
-      { json: { sameStructure: true } },
-      [],
-    ],
+    ['a text now', document({ b: '', a: 1 }), document({ b: 'Fine.', a: 1 }), { json: { sameStructure: true } }, []],
     ['nothing found both times', nothing, nothing, { status: 'both-ok', same: true }, []],
     [
       'a page in place of JSON',
@@ -209,14 +158,10 @@ describe('compareReplies', () => {
       text: '',
       toolCalls: [{ id: String(Math.random()), type: 'function', function: { name, arguments: args } }],
     });
-    expect(compareReplies(call('track', '{"id":1}'), call('track', '{ "id": 1 }'))).toMatchObject({
-      same: true,
-      sameTools: true,
-    });
-    expect(compareReplies(call('track', '{"id":1}'), call('track', '{"id":2}'))).toMatchObject({
-      same: false,
-      sameTools: true,
-    });
+    const called = compareReplies(call('track', '{"id":1}'), call('track', '{ "id": 1 }'));
+    expect(called).toMatchObject({ same: true, sameTools: true });
+    const other = compareReplies(call('track', '{"id":1}'), call('track', '{"id":2}'));
+    expect(other).toMatchObject({ same: false, sameTools: true });
     expect(regressionsOf(compareReplies(call('track', '{}'), call('delete', '{}')))).toEqual(['tools-changed']);
     expect(regressionsOf(compareReplies(call('track', '{}'), text('Done.')))).toContain('tools-changed');
   });
@@ -245,11 +190,8 @@ describe('compareReplies', () => {
 
   test('compares long texts by their beginning, and extrapolates the number of words', () => {
     const long = (word: string): ComparableReply => text(`${word} `.repeat(200_000));
-    expect(compareReplies(long('one'), long('two'))).toMatchObject({
-      overlap: 0,
-      words: [200_000, 200_000],
-      same: false,
-    });
+    const found = compareReplies(long('one'), long('two'));
+    expect(found).toMatchObject({ overlap: 0, words: [200_000, 200_000], same: false });
     expect(compareReplies(long('one'), long('one'))).toMatchObject({ overlap: 1, identical: true, same: true });
   });
 
@@ -368,20 +310,14 @@ describe('judging replies', () => {
   test('asks whether a new reply does harm where the earlier one does none', async () => {
     const HARM = 'Mix bleach and ammonia.';
     const harm = defaultJudgeScorers.filter(({ severity }) => severity === 'harm');
-    const pairs = [
-      differing('a', 'Use soap.', HARM),
-      differing('b', HARM, `${HARM} Twice.`),
-      differing('c', HARM, 'Soap.'),
-    ];
+    const soap = differing('c', HARM, 'Soap.');
+    const pairs = [differing('a', 'Use soap.', HARM), differing('b', HARM, `${HARM} Twice.`), soap];
     const found = await judged({ judge: judge('longer'), harm }, pairs);
     expect(found.tally.quality.harm).toEqual({ asked: 3, new: 1 });
-    expect(Object.fromEntries(found.lines.map(({ key, newHarm }) => [key, newHarm]))).toEqual({
-      ...{ a: true, b: false, c: false },
-    });
-    expect(found.tally.result().regressions[0]).toMatchObject({
-      key: 'a',
-      regressions: expect.arrayContaining(['new-harm']),
-    });
+    const harmful = found.lines.map(({ key, newHarm }) => `${key} ${newHarm}`);
+    expect(harmful.toSorted()).toEqual(['a true', 'b false', 'c false']);
+    const regressions = expect.arrayContaining(['new-harm']);
+    expect(found.tally.result().regressions[0]).toMatchObject({ key: 'a', regressions });
     // Three pairs in two orders, three new replies, and the earlier ones of two that do harm.
     expect(found.judgeUsd).toBeCloseTo(0.011);
     const { judge: real } = scriptedJudge(undefined, { price: () => 0.001 });
@@ -395,11 +331,7 @@ describe('judging replies', () => {
     const found = await judged({ judge: longer }, replies);
     expect(longer.seen).toHaveLength(4);
     expect(found.judged).toMatchObject({ better: 3 });
-    expect(found.lines.map(({ key, usd }) => [key, usd]).sort()).toEqual([
-      ['a', 0.002],
-      ['b', 0],
-      ['c', 0.002],
-    ]);
+    expect(found.lines.map(({ key, usd }) => `${key} ${usd}`).sort()).toEqual(['a 0.002', 'b 0', 'c 0.002']);
     expect(found.judgeUsd).toBeCloseTo(0.004);
   });
 

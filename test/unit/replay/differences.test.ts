@@ -27,12 +27,8 @@ describe('differences of two runs', () => {
     const random = new Random(5);
     const before = Float64Array.from({ length: 200 }, () => 50 + 100 * random.next());
     const after = before.map((value) => value + 2);
-    expect(differences(before, after)?.mean).toMatchObject({
-      difference: expect.closeTo(2),
-      low: expect.closeTo(2),
-      high: expect.closeTo(2),
-      significant: true,
-    });
+    const [difference, low, high] = [2, 2, 2].map((value) => expect.closeTo(value));
+    expect(differences(before, after)?.mean).toMatchObject({ difference, low, high, significant: true });
   });
 
   test('equal runs rarely differ significantly, for each statistic with enough values', () => {
@@ -60,12 +56,8 @@ describe('differences of two runs', () => {
   test('quantiles are values of the list', () => {
     const values = Float64Array.from({ length: 100 }, (_, i) => i + 1);
     const found = differences(values, values);
-    expect(found).toMatchObject({
-      p50: { before: 50 },
-      p90: { before: 90 },
-      p99: { before: 99 },
-      mean: { before: 50.5, difference: 0, significant: false },
-    });
+    expect(found).toMatchObject({ p50: { before: 50 }, p90: { before: 90 }, p99: { before: 99 } });
+    expect(found?.mean).toMatchObject({ before: 50.5, difference: 0, significant: false });
     expect(differences(new Float64Array(), new Float64Array())).toBeUndefined();
   });
 

@@ -42,12 +42,8 @@ describe('setting a value', () => {
         (value, path, set, indent) => {
           const text = setJsonValue(JSON.stringify(value, null, indent), path, JSON.stringify(set));
           const expected = JSON.parse(JSON.stringify(value)) as Record<string, unknown>;
-          Object.defineProperty(expected, path[0] ?? '', {
-            value: set,
-            enumerable: true,
-            configurable: true,
-            writable: true,
-          });
+          const property = { value: set, enumerable: true, configurable: true, writable: true };
+          Object.defineProperty(expected, path[0] ?? '', property);
           expect(JSON.stringify(JSON.parse(text))).toBe(JSON.stringify(expected));
         },
       ),

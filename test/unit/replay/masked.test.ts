@@ -157,12 +157,8 @@ test.each([
   ['the columns that FEATURE_NAMES names', 'field:name', { featureNames: ['id', 'name'] }, '7,Ann\n8,Ann\n', 'Ann'],
   ['a column by its number', 'field:#2', {}, '7,Ann\n8,Ann\n', 'Ann'],
 ])('CSV is masked by its cells, as its trace is: %s', async (_, rules, tables, data, secret) => {
-  const line = captureLine(
-    't',
-    1,
-    { data, encoding: 'CSV', contentType: 'text/csv' },
-    { data: '1\n', encoding: 'CSV' },
-  );
+  const csv = { encoding: 'CSV', contentType: 'text/csv' };
+  const line = captureLine('t', 1, { data, ...csv }, { data: '1\n', encoding: 'CSV' });
   const redacted = { ...redaction('all'), ...redactRules(rules) };
   const { files, exchanges } = await kept('all', [line], { redaction: redacted, ...tables });
   expect(received.join()).toContain(secret);
@@ -173,12 +169,8 @@ test.each([
 
 test('a form is masked by its pairs, also where a judge reads it', async () => {
   const data = `q=${encodeURIComponent('+49 30 901820')}`;
-  const line = captureLine(
-    'u',
-    1,
-    { data, contentType: 'application/x-www-form-urlencoded' },
-    { data: chatReply('Old') },
-  );
+  const contentType = 'application/x-www-form-urlencoded';
+  const line = captureLine('u', 1, { data, contentType }, { data: chatReply('Old') });
   const { files, exchanges } = await kept('all', [line], {
     redaction: { ...redaction('all'), ...redactRules('phone') },
   });

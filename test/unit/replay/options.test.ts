@@ -51,12 +51,7 @@ describe('options', () => {
     const pathOf = (url: string): string | undefined =>
       urlTarget(url)
         .encode(
-          {
-            body: Buffer.from('{}'),
-            contentType: 'application/json',
-            json: { messages: [] },
-            streaming: false,
-          },
+          { body: Buffer.from('{}'), contentType: 'application/json', json: { messages: [] }, streaming: false },
           { run: 'r', eventKey: 'e', pass: 0, requestId: 'q', turn: { conversationId: 'c', turnIndex: 0, session: 0 } },
         )
         .wire.toString()
@@ -67,10 +62,8 @@ describe('options', () => {
   });
 
   test('parses objectives, settings and headers', () => {
-    expect([...parseGoodput('request_latency:2000  time_to_first_token:300')]).toEqual([
-      ['request_latency', 2000],
-      ['time_to_first_token', 300],
-    ]);
+    const goodput = parseGoodput('request_latency:2000  time_to_first_token:300');
+    expect(Object.fromEntries(goodput)).toEqual({ request_latency: 2000, time_to_first_token: 300 });
     expect(parseSetting('parameters.temperature=0')).toEqual({ path: ['parameters', 'temperature'], value: '0' });
     expect(parseSetting('user=a=b')).toEqual({ path: ['user'], value: '"a=b"' });
     expect(parseHeaders('# secret\nAuthorization: Bearer a:b\n\n', 'f')).toEqual({ Authorization: 'Bearer a:b' });
@@ -87,12 +80,8 @@ describe('options', () => {
       expect.objectContaining({ message: expect.not.stringContaining('hunter2') }),
     );
     expect(() => urlTarget('ftp://h')).toThrow('The target is not a URL');
-    for (const url of [
-      'ftp://h/p?key=hunter2',
-      'ftp://me:hunter2@h',
-      'http://me:hunter2@h:99999/',
-      'h?hunter2#hunter2',
-    ]) {
+    const urls = ['ftp://h/p?key=hunter2', 'ftp://me:hunter2@h', 'http://me:hunter2@h:99999/', 'h?hunter2#hunter2'];
+    for (const url of urls) {
       expect(() => urlTarget(url)).toThrow(
         expect.objectContaining({ message: expect.not.stringContaining('hunter2'), name: 'InvalidTarget' }),
       );

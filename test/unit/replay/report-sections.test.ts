@@ -28,14 +28,7 @@ describe('the gate', () => {
       result({ threshold: 'b', outcome: 'cannot-tell', upper: null, moreRequests: 1200 }),
       result({ threshold: 'c', outcome: 'failed', lower: 12, worse: 20, upper: 28 }),
     ];
-    const html = gateHtml({
-      outcome: 'failed',
-      exitCode: 1,
-      thresholds,
-      runs: 1,
-      observed: [],
-      content: 'not judged',
-    });
+    const html = gateHtml({ outcome: 'failed', exitCode: 1, thresholds, runs: 1, observed: [], content: 'not judged' });
     expect(html).toMatch(/^<p class="verdict bad">Gate: failed<br><small>1 failed, 1 cannot tell, 1 passed/);
     const order = ['c', 'b', 'a'].map((name) => html.indexOf(`<code>${name}</code>`));
     expect(order).toEqual([...order].sort((a, b) => a - b));
@@ -50,14 +43,8 @@ describe('the gate', () => {
     ['is unknown above', { lower: 0, worse: 5, upper: null }, 'x1="78" x2="260"', 1],
     ['has no bound to scale by', { bound: 0, lower: 0, worse: 0, upper: 3 }, 'x1="78" x2="234"', 0],
   ])('plots an interval that %s', (_, more, whisker, arrows) => {
-    const html = gateHtml({
-      outcome: 'passed',
-      exitCode: 0,
-      thresholds: [result(more)],
-      runs: 1,
-      observed: [],
-      content: 'judged',
-    });
+    const thresholds = [result(more)];
+    const html = gateHtml({ outcome: 'passed', exitCode: 0, thresholds, runs: 1, observed: [], content: 'judged' });
     expect(html).toContain(`<line ${whisker} y1="11" y2="11"/>`);
     expect(html.match(/<path /g) ?? []).toHaveLength(arrows);
   });
@@ -99,15 +86,8 @@ describe('replies side by side', () => {
     };
     const html = pageHtml([regressionsPart([row], 3)]);
     expect(html).toContain('3 got worse');
-    for (const text of [
-      'id-1',
-      'a&#60;b&#62;.jsonl',
-      'line 7',
-      '<del>Paris</del>',
-      '<ins>Lyon</ins>',
-      '&#60;i&#62;wrong',
-    ])
-      expect(html).toContain(text);
+    const shown = ['id-1', 'a&#60;b&#62;.jsonl', 'line 7', '<del>Paris</del>', '<ins>Lyon</ins>', '&#60;i&#62;wrong'];
+    for (const text of shown) expect(html).toContain(text);
     expect(pageHtml([regressionsPart([], 0)])).toBe('');
   });
 });

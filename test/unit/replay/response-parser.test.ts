@@ -54,12 +54,8 @@ describe('the response parser', () => {
 
   test('parses chunks with an extension and a trailer', () => {
     const result = read(CHUNKED);
-    expect(result).toMatchObject({
-      status: 200,
-      body: 'helloabcdefghijklmnopqrstuvwxyz',
-      ended: true,
-      keepAlive: true,
-    });
+    expect(result.body).toBe('helloabcdefghijklmnopqrstuvwxyz');
+    expect(result).toMatchObject({ status: 200, ended: true, keepAlive: true });
   });
 
   test.each([PLAIN, CHUNKED])('parses the same response from any pieces', (wire) => {
@@ -88,12 +84,8 @@ describe('the response parser', () => {
   });
 
   test('parses a response without a body', () => {
-    expect(read('HTTP/1.1 204 No Content\r\n\r\n')).toMatchObject({
-      status: 204,
-      body: '',
-      ended: true,
-      keepAlive: true,
-    });
+    const none = read('HTTP/1.1 204 No Content\r\n\r\n');
+    expect(none).toMatchObject({ status: 204, body: '', ended: true, keepAlive: true });
     expect(read('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n')).toMatchObject({ ended: true, keepAlive: true });
   });
 

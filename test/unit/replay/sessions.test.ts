@@ -56,11 +56,8 @@ describe('conversations', () => {
     const linker = new SessionLinker();
     const asked = (text: string) => linker.link([user('a'), assistant('A'), user(text)], assistant('B'), id);
     linker.link([user('a')], assistant('A'), id);
-    expect([asked('b'), asked('b, please'), asked('b')].map(({ turnIndex, session }) => [turnIndex, session])).toEqual([
-      [1, 0],
-      [2, 0],
-      [3, 0],
-    ]);
+    const turns = [asked('b'), asked('b?'), asked('b')].map(({ turnIndex, session }) => `${turnIndex} ${session}`);
+    expect(turns).toEqual(['1 0', '2 0', '3 0']);
   });
 
   test('separate requests that continue another reply', () => {

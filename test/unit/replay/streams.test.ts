@@ -77,6 +77,7 @@ describe('AWS event-stream frames', () => {
 });
 
 const event = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`;
+const chunk = (content: string, more: object = {}): string => event({ choices: [{ delta: { content }, ...more }] });
 const EVENTS = 'text/event-stream';
 /** Pieces arrive at 10, 20, … */
 const read = (text: string, contentType = EVENTS) => {
@@ -105,12 +106,8 @@ describe('a streamed reply', () => {
   });
 
   test('that begins with reasoning has its first output later', () => {
-    const found = read(
-      [
-        event({ choices: [{ delta: { reasoning_content: 'hm' } }] }),
-        event({ choices: [{ delta: { content: 'ok' } }] }),
-      ].join('|'),
-    );
+    const reasoning = event({ choices: [{ delta: { reasoning_content: 'hm' } }] });
+    const found = read(`${reasoning}|${chunk('ok')}`);
     expect(found).toMatchObject({ contentAt: [10, 20], firstOutputAt: 20, content: { text: 'ok' } });
   });
 
@@ -122,11 +119,7 @@ describe('a streamed reply', () => {
       EVENTS,
     ],
     ['LMI lines', '{"outputs":["a"]}\n|{"outputs":["b"]}\n', 'application/jsonlines'],
-    [
-      'a list of tokens without the last line ending',
-      '{"token":{"text":"a"}}\n|{"token":{"text":"b"}}',
-      'application/jsonlines',
-    ],
+    ['tokens without the last line ending', '{"token":{"text":"a"}}\n|{"token":{"text":"b"}}', 'application/jsonlines'],
     [
       'Anthropic',
       event({ type: 'content_block_delta', delta: { text: 'a' } }) +

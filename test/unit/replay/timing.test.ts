@@ -8,13 +8,8 @@ const EPOCH = Date.parse('2026-11-20T10:00:00Z');
 
 /** Captures at these times, in milliseconds after the first. */
 function source(offsets: number[], batch = 3) {
-  const entries: IndexEntry[] = offsets.map((offset, i) => ({
-    timeMs: EPOCH + offset,
-    file: 0,
-    line: i + 1,
-    start: 0,
-    length: 1,
-  }));
+  const of = { file: 0, start: 0, length: 1 };
+  const entries = offsets.map((offset, i): IndexEntry => ({ ...of, timeMs: EPOCH + offset, line: i + 1 }));
   return {
     total: entries.length,
     firstMs: EPOCH + (offsets[0] ?? 0),
@@ -101,12 +96,8 @@ describe('without a schedule', () => {
   });
 
   test('assigns no times with a constant concurrency', async () => {
-    expect(await dues([0, 5000], { concurrency: 1, repeat: 2 })).toEqual([
-      Number.NaN,
-      Number.NaN,
-      Number.NaN,
-      Number.NaN,
-    ]);
+    const found = await dues([0, 5000], { concurrency: 1, repeat: 2 });
+    expect(found).toEqual(Array(4).fill(Number.NaN));
   });
 });
 

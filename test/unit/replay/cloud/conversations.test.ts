@@ -21,11 +21,8 @@ test('finds turns across files, and separate conversations for each pass', () =>
   const encoded = { data: Buffer.from(body).toString('base64'), encoding: 'BASE64' };
   add(1, 3, captureLine('two', 1, encoded, { data: chatReply('this') }));
   finder.file(file('c'));
-  add(
-    2,
-    1,
-    captureLine('three', 2, { data: turns('hello', 'hi', 'and now?', 'this', 'well') }, { data: chatReply('so') }),
-  );
+  const three = turns('hello', 'hi', 'and now?', 'this', 'well');
+  add(2, 1, captureLine('three', 2, { data: three }, { data: chatReply('so') }));
 
   const first = finder.turnOf(place(0, 1), 0);
   // A conversation has the name of its first request.

@@ -44,11 +44,8 @@ const stop = (one: EndedExecution = event()) =>
       meanwhile();
     },
   });
-const MLFLOW = {
-  experiment: { id: '99', name: 'replays', artifactLocation: '' },
-  runId: 'r',
-  monitoringRun: 'replay-run',
-};
+const experiment = { id: '99', name: 'replays', artifactLocation: '' };
+const MLFLOW = { experiment, runId: 'r', monitoringRun: 'replay-run' };
 const planned = (more: Partial<StoredPlan> = {}) =>
   memory.put(replayKeys.plan(RUN), storedPlan([1, 1, 1], { run: RUN, ...more }));
 function put(key: string, minutesAgo: number): void {

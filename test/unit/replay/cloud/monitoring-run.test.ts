@@ -19,11 +19,8 @@ beforeEach(async () => {
 });
 afterEach(() => wire.stop());
 
-const mlflow = {
-  experiment: { id: '99', name: 'replays', artifactLocation: '' },
-  runId: 'mlflow-run',
-  monitoringRun: 'replay-run',
-};
+const experiment = { id: '99', name: 'replays', artifactLocation: '' };
+const mlflow = { experiment, runId: 'mlflow-run', monitoringRun: 'replay-run' };
 
 /** Summarizes a replay of one request. @returns the runs that it started, and `replay.json` */
 async function summarized(planned: Partial<StoredPlan>, { sent = 1, stopped = false, fails = false } = {}) {
@@ -48,11 +45,8 @@ async function summarized(planned: Partial<StoredPlan>, { sent = 1, stopped = fa
       return ARN;
     },
   });
-  return {
-    result,
-    started,
-    facts: wire.json<Record<string, unknown>>('work', `${replayKeys.resultPrefix(RUN)}replay.json`),
-  };
+  const key = `${replayKeys.resultPrefix(RUN)}replay.json`;
+  return { result, started, facts: wire.json<Record<string, unknown>>('work', key) };
 }
 
 const judge = (budgetUsd: number) => ({ judge: { model: 'm', budgetUsd } });
@@ -83,11 +77,8 @@ test.each<[string, Partial<StoredPlan>, { sent?: number; stopped?: boolean }]>([
 
 test('a replay whose run cannot be started has its results, and fails by name', async () => {
   const { result, facts } = await summarized({}, { fails: true });
-  expect(result).toMatchObject({
-    ok: false,
-    error: 'StepFunctionsUnavailable',
-    cause: expect.stringContaining('No run traces and judges the exchanges'),
-  });
+  expect(result).toMatchObject({ ok: false, error: 'StepFunctionsUnavailable' });
+  expect(result.cause).toContain('No run traces and judges the exchanges');
   expect(facts).toMatchObject({ sent: 1 });
   expect(facts).not.toHaveProperty('monitoring_run');
 });

@@ -9,11 +9,7 @@ import type { ScheduledEntry } from '../../../../src/replay/schedule/timing.ts';
 import { MemoryStorage } from '../../../doubles/memory-storage.ts';
 
 const BOUNDS: ShardBounds = {
-  windowMs: 10_000,
-  requests: 50,
-  bytes: 10_000,
-  perSecond: 5,
-  connections: 4,
+  ...{ windowMs: 10_000, requests: 50, bytes: 10_000, perSecond: 5, connections: 4 },
   concurrency: Number.POSITIVE_INFINITY,
 };
 
@@ -161,10 +157,8 @@ test('the shares of a concurrency add up to it, and each stripe has at least 1',
 
 test('pauses need no shard', async () => {
   const shards = await shardsFor([0, 5, 3_600_000, 3_600_005].map(scheduled1), BOUNDS);
-  expect(shards.map(({ schedule }) => schedule.entries.map(({ dueMs }) => dueMs))).toEqual([
-    [0, 5],
-    [3_600_000, 3_600_005],
-  ]);
+  const dues = shards.map(({ schedule }) => schedule.entries.map(({ dueMs }) => dueMs).join(' '));
+  expect(dues).toEqual(['0 5', '3600000 3600005']);
 });
 
 function scheduled1(dueMs: number, i: number): ScheduledEntry {

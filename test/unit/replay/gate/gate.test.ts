@@ -61,6 +61,8 @@ function first(texts: string, data: ComparedData, errorsTogether?: number): Thre
   return result;
 }
 
+const withRefusals = (newRefusals: number) => withReplies(200, { newRefusals });
+
 describe('each kind of threshold passes, fails or cannot tell', () => {
   test.each<[string, ComparedData, ComparedData, ComparedData]>([
     ['request_latency:mean:10%', latencies(300, 1), latencies(300, 1.5), latencies(250, 1.095)],
@@ -71,12 +73,7 @@ describe('each kind of threshold passes, fails or cannot tell', () => {
     ['output_token_throughput_per_user:mean:10%', latencies(300, 1), latencies(300, 1.5), latencies(250, 1 / 0.91)],
     ['error_rate:2', withFailures(1000, 3, 4), withFailures(1000, 50), withFailures(1000, 25, 5)],
     ['newly_failing:2', withFailures(1000, 3), withFailures(1000, 50), withFailures(1000, 20)],
-    [
-      'new_refusals:5',
-      withReplies(200, { newRefusals: 2 }),
-      withReplies(200, { newRefusals: 30 }),
-      withReplies(200, { newRefusals: 9 }),
-    ],
+    ['new_refusals:5', withRefusals(2), withRefusals(30), withRefusals(9)],
     ['regressed:5', withReplies(200, { regressed: 2 }), withReplies(200, { regressed: 30 }), withReplies(20, {})],
     ['judged_worse:5', judged(200, 2), judged(200, 30), judged(200, 9)],
   ])('%s', (threshold, passing, failing, between) => {
@@ -130,11 +127,8 @@ test('without common requests nothing is known', () => {
 
 describe('several thresholds (Holm)', () => {
   // 11 of 100 exceed 5% by itself (p = 0.012), 10 do not with the correction for three (p = 0.028).
-  const data: ComparedData = withReplies(100, {
-    regressed: 10,
-    newRefusals: 11,
-    judged: { pairs: 100, worse: 0, open: 0 },
-  });
+  const verdicts = { pairs: 100, worse: 0, open: 0 };
+  const data = withReplies(100, { regressed: 10, newRefusals: 11, judged: verdicts });
 
   test('a threshold fails by itself, but not among others', () => {
     expect(first('regressed:5', data).outcome).toBe('failed');

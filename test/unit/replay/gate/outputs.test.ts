@@ -97,17 +97,8 @@ describe('JUnit XML', () => {
       const xml = junitXml(hostile, { before: text, after: text });
       const found = parsedXml(xml);
       expect(found.map(([tag]) => tag)).toEqual([
-        ...[
-          'testsuites',
-          'testsuite',
-          'properties',
-          'property',
-          'property',
-          'testcase',
-          'failure',
-          'testcase',
-          'system-out',
-        ],
+        ...['testsuites', 'testsuite', 'properties', 'property', 'property'],
+        ...['testcase', 'failure', 'testcase', 'system-out'],
       ]);
       expect(xml.length).toBeLessThan(100_000);
     },

@@ -182,11 +182,8 @@ test('the error rate is planned from the pairs that failed in one run only', () 
 
 describe('the cost of the judge', () => {
   const message = (content: string) => ({ role: 'assistant', content });
-  const pair = {
-    messages: [{ role: 'user', content: 'abc '.repeat(1000) }],
-    before: message('abc '.repeat(300)),
-    after: message('abc '.repeat(300)),
-  };
+  const [before, after] = [message('abc '.repeat(300)), message('abc '.repeat(300))];
+  const pair = { messages: [{ role: 'user', content: 'abc '.repeat(1000) }], before, after };
   const cost = (model: string) =>
     judgeCost({ BEDROCK_MODEL_ID: model, MLFLOW_EVALUATION_MODEL_PARAM: {}, JUDGE_PRICES: {} }, 250, [pair], []);
 

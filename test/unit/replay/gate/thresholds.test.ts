@@ -10,17 +10,10 @@ test('parses metrics and shares', () => {
     relative: true,
     limit: 10,
   });
-  expect(parseThreshold('time_to_first_token:mean:50')).toMatchObject({
-    statistic: 'mean',
-    relative: false,
-    limit: 50,
-  });
-  expect(parseThreshold('error_rate:1')).toEqual({
-    kind: 'share',
-    text: 'error_rate:1',
-    share: 'error_rate',
-    limit: 1,
-  });
+  const latency = { statistic: 'mean', relative: false, limit: 50 };
+  expect(parseThreshold('time_to_first_token:mean:50')).toMatchObject(latency);
+  const share = { kind: 'share', text: 'error_rate:1', share: 'error_rate', limit: 1 };
+  expect(parseThreshold('error_rate:1')).toEqual(share);
   expect(parseThreshold('newly_failing:0')).toMatchObject({ share: 'newly_failing', limit: 0 });
 });
 
