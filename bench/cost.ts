@@ -38,7 +38,8 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
     judge: { delayMs: numberFlag(flags, 'judge-ms', JUDGE_MS) },
     // A budget costs requests, so it stays on, but must not hold anything.
     likeApp: true,
-    settings: { EVALUATION_BUDGET_USD: '1000' },
+    // All captures are judged, each file by its chance.
+    settings: { EVALUATION_BUDGET_USD: '100000', JUDGED_CAPTURES_PER_DAY: '1000000000' },
     log,
   });
   try {

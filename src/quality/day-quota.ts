@@ -48,9 +48,9 @@ const QUARTER = 1 / 4;
 const RECENT_HOURS = 4;
 
 /**
- * Returns the chance of the captures of a file, 0 to 1, from few distinct values: each is a stratum of the counts.
+ * Returns the chance of the captures of a file, 0 to 1, from few distinct values: each is a stratum of the counts. `hour` is
+ * that of the key (UTC, 0 to 23).
  *
- * @param file the hour of its key (UTC, 0 to 23), and its lines
  * @example
  *     chanceOfFile({ hour: 9, lines: 700 }, { number: 1000, today, weeks: [] })   // 0.059
  */
@@ -67,9 +67,8 @@ export function chanceOfFile({ hour, lines }: { hour: number; lines: number }, k
 
 /**
  * Returns the chance of the captures of a file whose day is over when it is planned, 0 to 1. Such files share a quarter of
- * today's number: each draws at most half of what is left.
- *
- * @param known `number`: today's number; `seen`: lines and draws (lines × chance) of such files today so far
+ * today's number (`number`): each draws at most half of what is left. `seen` are the lines and draws (lines × chance) of such
+ * files today so far.
  */
 export function chanceOfLateFile(
   lines: number,

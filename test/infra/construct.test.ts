@@ -73,6 +73,7 @@ it('reads every prop as its setting', () => {
     BEDROCK_MODEL_ID: 'eu.anthropic.claude-sonnet-5-5',
     MLFLOW_EVALUATION_MODEL_PARAM: '{"max_tokens":900}',
     EVALUATION_SAMPLE_RATE: '0.5',
+    JUDGED_CAPTURES_PER_DAY: '500',
     EVALUATION_BUDGET_USD: '0.5',
     EVALUATION_ALWAYS: '[{"name":"long replies","replyTokensOver":800}]',
     QUALITY_OBJECTIVES: '[{"scorer":"safety","atLeast":0.95,"over":"1d"}]',
