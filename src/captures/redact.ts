@@ -66,6 +66,9 @@ function maskedIdentity(masker: Masker, identity: Identity, { content }: Redacti
 /**
  * Masks a capture line according to `REDACT`. In the new line, a stream becomes the document that it assembles to, and
  * bytes are left out. Returns `undefined` if the line cannot be read, and so not masked.
+ *
+ * @example
+ *     await write(maskedLine(line.bytes, { redaction }) ?? Buffer.of());
  */
 export function maskedLine(bytes: Buffer, options: DecodeOptions): Buffer | undefined {
   const { redaction } = options;

@@ -39,6 +39,10 @@ const isText = (capture: Capture): boolean =>
 /**
  * Returns one text per choice of the reply, and no text for an error reply. A reply with only tool calls has one empty
  * text, because the model did answer, but without words.
+ *
+ * @example
+ *     const found = replyTexts(capture);
+ *     if ('texts' in found) search(found.texts);
  */
 export function replyTexts(capture: Capture): Texts {
   if (capture.error !== undefined) return { notJudgeable: 'errorReply' };

@@ -63,7 +63,12 @@ interface FactsQuery {
   startOf?: StartOf;
 }
 
-/** Reads the facts of a window. */
+/**
+ * Reads the facts of a window.
+ *
+ * @example
+ *     const facts = await readFacts(stack, { window: { fromMs: nowMs - 7 * DAY_MS, toMs: nowMs }, nowMs });
+ */
 export async function readFacts(of: AskedStack, query: FactsQuery): Promise<HealthFacts> {
   const { window, nowMs, ended = window, startOf = (hour) => hour } = query;
   const { sfn, storage, environment, stack, named } = of;

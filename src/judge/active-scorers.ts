@@ -12,6 +12,8 @@ type ScorerSettings = Pick<LambdaEnvironment, 'BEDROCK_MODEL_ID' | 'JUDGE_GUIDEL
   Partial<Pick<LambdaEnvironment, 'JUDGE_CASCADE' | 'JUDGE_PREFIX' | 'JUDGE_RATIONALES'>>;
 
 /**
+ * Returns the scorers of a stack, with the long prefix that the model caches if `JUDGE_PREFIX` asks for it.
+ *
  * @param judge requests of batch inference are not cached, so their prefix stays short
  * @throws PermanentError `InvalidScorers`
  */

@@ -57,7 +57,12 @@ async function modelBehind(client: BedrockClient, name: string): Promise<string 
   return models?.[0]?.modelArn?.split('/').at(-1);
 }
 
-/** Looks up the model. Needs `bedrock:GetFoundationModel`, and `bedrock:GetInferenceProfile` for a profile. */
+/**
+ * Looks up the model. Needs `bedrock:GetFoundationModel`, and `bedrock:GetInferenceProfile` for a profile.
+ *
+ * @example
+ *     const { level, message } = await checkJudgeModel('bedrock:/anthropic.claude-haiku-4-5');
+ */
 export async function checkJudgeModel(
   model: string,
   client: BedrockClient = new BedrockClient({}),

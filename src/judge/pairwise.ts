@@ -61,6 +61,9 @@ export const pairRecords = (pair: ReplyPair): Capture[] => ORDERS.map((order) =>
  *
  * @param known answers to one order from an earlier call, which failed at the other order. They are already paid for
  * @throws the judge's error, with the answer to the other order if it is known
+ *
+ * @example
+ *     const { verdicts } = await judgePair(judge, { messages, before: oldReply, after: newReply });
  */
 export async function judgePair(
   judge: Judge,

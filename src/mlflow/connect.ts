@@ -41,6 +41,10 @@ export function connectMlflow(
  * Creates the client. The secret is read with the first request that needs it.
  *
  * @throws PermanentError `MlflowTrackingUriMissing`, `MlflowTrackingUriInvalid`
+ *
+ * @example
+ *     const mlflow = mlflowOf(environment);
+ *     const { id } = await mlflow.resolveExperiment('captures');
  */
 export function mlflowOf(
   settings: MlflowSettings,

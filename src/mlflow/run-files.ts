@@ -26,6 +26,9 @@ export interface ResultFile {
  * Puts the files into the run's artifacts. Putting a file again has no effect.
  *
  * @returns the names of the files that were left out, each with the reason
+ *
+ * @example
+ *     const leftOut = await putRunFiles(mlflow.rest, run, files, async () => new S3Client({}));
  */
 export async function putRunFiles(
   rest: MlflowRest,

@@ -69,6 +69,9 @@ export async function createRun(
  * run finds it at the next attempt. A run that an earlier attempt has ended is set to `RUNNING` again.
  *
  * @param run.tags their values contain no double quote
+ *
+ * @example
+ *     const { runId } = await findOrCreateRun(mlflow.rest, experimentId, { name, startMs, tags: { execution } });
  */
 export async function findOrCreateRun(rest: MlflowRest, experimentId: string, run: NewRun): Promise<MlflowRun> {
   const search = post('search', {

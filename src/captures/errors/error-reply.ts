@@ -292,6 +292,9 @@ function errorOfEntry(value: unknown): CaptureError | undefined {
 /**
  * @param payload the reply.
  * @returns the error, or `undefined` for a good reply.
+ *
+ * @example
+ *     errorReply(payload) // { statusCode: 429, message: 'Rate limit reached', type: 'rate_limit_error' }
  */
 export function errorReply(payload: Payload | undefined): CaptureError | undefined {
   if (payload === undefined || payload.kind === 'empty' || payload.kind === 'raw' || payload.kind === 'binary')

@@ -93,6 +93,9 @@ const DAY_LENGTH = 10;
  * rest of a day, or to the first hour of the window, which takes two requests a day.
  *
  * @param after the last key of the previous part, exclusive
+ *
+ * @example
+ *     for await (const object of backfillObjects(storage, scope, { bucket, prefix: 'captures/' }, window)) read(object);
  */
 export async function* backfillObjects(
   storage: Storage,

@@ -25,6 +25,9 @@ export interface LineChunk {
 /**
  * Yields the chunks of a file. Memory is bounded by one piece of the stream, regardless of the length of the file or
  * its lines. A file with only blank lines has no chunk.
+ *
+ * @example
+ *     for await (const { start, end } of scanChunks(stream, { maxLines: 500, maxBytes: 4 * 1024 ** 2 })) plan(start, end);
  */
 export async function* scanChunks(
   stream: AsyncIterable<Uint8Array>,

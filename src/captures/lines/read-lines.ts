@@ -23,6 +23,12 @@ export type LineRead = { kind: 'line'; raw: RawLine } | { kind: 'tooLong'; place
  * reported without being held in memory.
  *
  * @throws RetryableError `StorageUnavailable` when the stream ends before `source.end`.
+ *
+ * @example
+ *     for await (const line of readLines(bytes, source, { maxLineBytes })) {
+ *       if (line.kind === 'line') judge(decodeLine(line.raw));
+ *       else quarantine(line.place);
+ *     }
  */
 export async function* readLines(
   stream: AsyncIterable<Uint8Array>,

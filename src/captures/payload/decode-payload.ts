@@ -28,6 +28,9 @@ export interface BinarySummary {
  * @param scale adds up the payload's memory before it is allocated.
  * @returns `undefined` if the side was not captured.
  * @throws TooHeavy
+ *
+ * @example
+ *     const payload = decodePayload('reply', captureData.endpointOutput, notes, new Scale());
  */
 export function decodePayload(
   side: DecodingContext['side'],

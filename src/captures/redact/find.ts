@@ -81,7 +81,7 @@ const MAX_PARTS = 3;
  * @param within restricts the search to words and numbers that overlap these ranges; sorted, and without overlaps
  *
  * @example
- * find('Write to jane@example.com', new Forms(['email'])); // [{ name: 'email', value: 'jane@example.com', start: 9, end: 25 }]
+ *     find('Write to jane@example.com', new Forms(['email'])); // [{ name: 'email', value: 'jane@example.com', start: 9, end: 25 }]
  */
 export function find(written: string, forms: Forms, told: readonly Word[] = [], within?: readonly Range[]): Item[] {
   if (!MAY_DIFFER.test(written)) return new Search(written, undefined, forms, told).run(within);

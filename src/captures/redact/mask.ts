@@ -31,8 +31,8 @@ const STAMP = /^(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[
  * Masks the values of one capture.
  *
  * @example
- * const masker = new Masker(redaction);
- * masker.text('Write to jane@example.com'); // 'Write to <email:1f0c…>'
+ *     const masker = new Masker(redaction);
+ *     masker.text('Write to jane@example.com'); // 'Write to <email:1f0c…>'
  */
 export class Masker {
   /** Masked items by kind, field or pattern. */

@@ -77,8 +77,8 @@ async function makeKey(prefix: string, client?: SecretsManagerClient): Promise<P
  * @param withPrevious whether to read the previous key too, to compare pseudonyms that were stored before a rotation
  *
  * @example
- * const settingsOf = connectRedaction(environment);
- * const { redaction } = await settingsOf(run.keyVersion);
+ *     const settingsOf = connectRedaction(environment);
+ *     const { redaction } = await settingsOf(run.keyVersion);
  */
 export function connectRedaction<E extends RedactSettings & { STACK_PREFIX: string; redaction?: Redaction }>(
   environment: E,

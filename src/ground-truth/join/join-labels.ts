@@ -179,6 +179,10 @@ interface Cursor {
  *
  * @throws PermanentError `TooManyPredictions` if one invocation cannot compare a group with all predictions; errors of the
  *   storage
+ *
+ * @example
+ *     let { cursor } = await joinLabels(null, deps);
+ *     while (cursor !== null) ({ cursor } = await joinLabels(cursor, deps));
  */
 export async function joinLabels(cursor: string | null, deps: StepDependencies): Promise<StepResult> {
   const { storage, environment } = deps;

@@ -36,6 +36,9 @@ const SAID_OF_CAPTURES: Record<string, LabelFileReport['error']> = {
  *
  * @throws PermanentError `NotALabelFile` if the input names a single file that is not a label file; errors of the
  *   storage
+ *
+ * @example
+ *     const { files, cursor } = await readLabelFiles({ bucket, prefix: 'labels/' }, null, deps);
  */
 export async function readLabelFiles(
   input: TruthInput,

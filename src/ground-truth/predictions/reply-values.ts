@@ -41,6 +41,9 @@ type Settings = Pick<GroundTruthSettings, 'kind' | 'prediction' | 'probability' 
  * @param reply a JSON value, or a cell or a row of a CSV
  * @param text the reply as written, if known
  * @returns `undefined` if a label cannot be compared with the reply, for example with a vector
+ *
+ * @example
+ *     predictionOf({ label: 'spam', score: 0.93 }, {}) // { value: 'spam', scores: [0.93], classes: ['spam'] }
  */
 export function predictionOf(reply: unknown, settings: Settings, text?: string): Prediction | undefined {
   if (reply === undefined || reply === null) return undefined;

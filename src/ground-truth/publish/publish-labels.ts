@@ -37,6 +37,9 @@ interface OpenHour {
  * Writes labels to MLflow until all are there or the time is over.
  *
  * @throws the errors of an outage, of denied access, of a deleted experiment, of the storage
+ *
+ * @example
+ *     const { cursor, noted, notNoted } = await publishLabels(null, deps);
  */
 export async function publishLabels(_cursor: string | null, deps: StepDependencies): Promise<PublishResult> {
   const { storage, environment, scorers, remainingMs } = deps;

@@ -146,6 +146,9 @@ function pairAnswers(judging: JudgeSettings) {
 /**
  * Asks the judge about the replies that differ and adds its verdicts to the tally. If the judge fails or is stopped, the result
  * has its verdicts so far and the reason.
+ *
+ * @example
+ *     const { judgeUsd, judgeFailure } = await judgeReplies(tally, { judge }, readReplies('replies.jsonl'));
  */
 export async function judgeReplies(
   tally: ReplyQualityTally,

@@ -47,6 +47,11 @@ async function findResults(location: string, storage: Storage): Promise<Map<stri
  *
  * @param location a directory, or `s3://bucket/replays/<execution>`, with or without `/results/`
  * @throws PermanentError `NotAReplay`, and errors of the storage
+ *
+ * @example
+ *     const run = await openRun('s3://work/replays/nightly', openStorage);
+ *     const data = await readRun(run.directory, 's3://work/replays/nightly');
+ *     await run.dispose();
  */
 export async function openRun(location: string, openStorage: () => Promise<Storage>): Promise<OpenedRun> {
   if (!parseS3Location(location)) return { directory: location, dispose: async () => {} };

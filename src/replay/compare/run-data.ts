@@ -117,8 +117,13 @@ async function readRequests(path: string) {
 }
 
 /**
- * @param location where the files were copied from, if not the directory itself
+ * Reads the results of a replay for a comparison.
+ *
+ * @param location the location that the files were copied from, if not the directory itself
  * @throws PermanentError `NotAReplay`
+ *
+ * @example
+ *     const { comparison } = await compareRuns(await readRun('before'), await readRun('after'));
  */
 export async function readRun(directory: string, location = directory) {
   const records = join(directory, FILES.records);

@@ -36,6 +36,9 @@ export function peekAt(bytes: Buffer, needsTime: boolean): Peek {
  * Finds every record of the files and sorts them by captured time, then file and line.
  *
  * @throws PermanentError `ReplayTooLarge`
+ *
+ * @example
+ *     const index = await indexCaptures(files, { needsTime: true, onSkipped: warn });
  */
 export async function indexCaptures(files: readonly SourceFile[], options: IndexOptions): Promise<SortedIndex> {
   const index = new SortedIndex();

@@ -65,6 +65,9 @@ const DRY_RUN_RESERVE_MS = 20_000;
  * @throws PermanentError `InvalidReplayInput`, `EndpointNotAllowed`, `InferenceComponentNotAllowed`, `UrlNotAllowed`,
  * `SecretNotAllowed`, `NoCaptureFiles`, `OutsideCaptureScope`, `ReplayTooLarge`, `TooManyShards`, `CappedReplayTooLong`,
  * `TooManyRequests`, `RunNameTaken`, `JudgePriceUnknown`, `JudgeModelGone`, `ReplayStopped`, and errors of MLflow's client
+ *
+ * @example
+ *     const { shards } = await planReplay({ input: { target: { endpoint: 'chat-v2' } }, run }, deps);
  */
 export async function planReplay({ input, run }: ReplayPlanRequest, deps: PlanDependencies): Promise<ReplayPlanResult> {
   const { storage, environment, redacted, remainingMs, now = Date.now } = deps;

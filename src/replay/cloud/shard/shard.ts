@@ -32,6 +32,9 @@ interface ShardDependencies extends FunctionContext<ReplayEnvironment> {
  *
  * @throws PermanentError `ReplayNotPlanned`, `ShardAlreadyClaimed`, `TargetUnreachable`, `ResultsNotWritten`, and errors of the
  * target and of the storage
+ *
+ * @example
+ *     await replayShard({ run: 'nightly', shard: 0 }, { environment, storage, redacted });
  */
 export async function replayShard(request: ReplayShardRequest, deps: ShardDependencies) {
   const { run, shard } = request;

@@ -18,6 +18,9 @@ type SummarizeDependencies = StopDependencies & SummaryDependencies & PublishDep
  *
  * @returns the steps that this call has completed
  * @throws PermanentError `ShardsUnderWay`, `ContractChanged`, and errors of the storage and of MLflow's client
+ *
+ * @example
+ *     const { results } = await summarizeReplay({ run: { name: 'nightly' } }, deps);
  */
 export async function summarizeReplay(
   request: SummarizeReplayRequest | EndedExecution,
