@@ -23,7 +23,7 @@ import {
   type RatesQuery,
   scorersIn,
 } from '../../src/quality/rates.ts';
-import { outcomesTable, ratesCsv, sparkline, windowText } from '../../src/quality/rates-text.ts';
+import { outcomesTable, ratesCsv, representedText, sparkline, windowText } from '../../src/quality/rates-text.ts';
 import { command, type FlagsOf, option, options } from '../cli/options.ts';
 import { type About, aboutLine, jsonOption, notice, print } from '../cli/output.ts';
 import { stackOption, stackSettings, withStack } from '../cli/stack.ts';
@@ -221,8 +221,8 @@ function rateCells(rate: Rate): string[] {
   const ofEmpty = empty > 0 ? `; ${whole(empty)} empty` : '';
   const corrected =
     share === null
-      ? `${method}${ofEmpty}`
-      : `${bracketed({ value: share, low, high }, percent)} ${method}, ${whole(labels)} labels${coveredText(covered)}${ofEmpty}`;
+      ? `${method}${ofEmpty}${representedText(rate)}`
+      : `${bracketed({ value: share, low, high }, percent)} ${method}, ${whole(labels)} labels${coveredText(covered)}${ofEmpty}${representedText(rate)}`;
   return [name, whole(n), sampled, seen, corrected, sparkline(good?.trend ?? trend)];
 }
 

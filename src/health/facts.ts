@@ -8,6 +8,7 @@ import type { Scorer } from '../judge/types.ts';
 import { type CountedCell, hourMs, sumOfCells, type TimeWindow } from '../quality/counts-store.ts';
 import type { ObjectiveRate } from '../quality/objective-rates.ts';
 import { groupRates } from '../quality/rates.ts';
+import { representedText } from '../quality/rates-text.ts';
 import type { EndpointCalls } from './endpoint-calls.ts';
 import type { History } from './history.ts';
 
@@ -55,11 +56,11 @@ export const isWithin = ({ low, high, bound }: ObjectiveRate): boolean =>
   'atLeast' in bound ? (low ?? -Infinity) >= bound.atLeast : (high ?? Infinity) <= bound.atMost;
 
 /** Returns the figure of an objective with its interval and its bound. */
-export function objectiveText({ measure, value, low, high, n, bound }: ObjectiveRate): string {
+export function objectiveText({ measure, value, low, high, n, bound, ...rate }: ObjectiveRate): string {
   const text = textOf(measure);
   const wanted = 'atLeast' in bound ? `at least ${text(bound.atLeast)}` : `at most ${text(bound.atMost)}`;
   if (value === null) return `nothing measured, wanted ${wanted}`;
-  return `${bracketed({ value, low, high }, text)} of ${whole(n)}, wanted ${wanted}`;
+  return `${bracketed({ value, low, high }, text)} of ${whole(n)}${representedText(rate)}, wanted ${wanted}`;
 }
 
 /** Counts that are listed. */
@@ -106,7 +107,7 @@ export function figuresOf({ cells, window, active, shadow }: HealthFacts) {
     .map(([variant, own]) => ({ variant, totals: sumOfCells(own) }))
     .toSorted((a, b) => (b.totals.captures ?? 0) - (a.totals.captures ?? 0));
   const reference = variants.find(isServed);
-  const [group] = groupRates(served, { window, active, shadow });
+  const [group] = groupRates(cells.filter(isServed), { window, active, shadow });
   return {
     totals: sumOfCells(served),
     served: variants.filter(isServed),

@@ -123,11 +123,11 @@ export async function readFacts(of: AskedStack, query: FactsQuery): Promise<Heal
 }
 
 /** Returns only the counts that the history needs. */
-const slim = ({ hour, variant, cell: { captures, replies, scorers = {} } }: CountedCell): CountedCell => ({
+const slim = ({ hour, variant, cell: { captures, replies, notJudged, scorers = {} } }: CountedCell): CountedCell => ({
   hour,
   variant,
   cell: {
-    ...{ captures, replies },
+    ...{ captures, replies, notJudged },
     scorers: mapValues(scorers, (own) =>
       mapValues(own, ({ captures: some, values, versions }) => ({ captures: some, values, versions })),
     ),

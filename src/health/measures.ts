@@ -5,6 +5,7 @@
 
 import { DAY_MS, HOUR_MS } from '../captures/files/capture-path.ts';
 import { changePoint } from '../core/statistics/changed-share.ts';
+import { openPart } from '../core/statistics/corrected-share.ts';
 import { type Estimate, type SampledShare, shareBounds } from '../core/statistics/share.ts';
 import type { TimeWindow } from '../quality/counts-store.ts';
 import { BASELINE_MS, type Comparison, chanceOf, compare, compareSpan, SPANS_MS, smallestFound } from './falls.ts';
@@ -49,11 +50,13 @@ export interface Bounded extends Estimate {
 export function bounded(failing: SampledShare, { look, bad }: Bounds, comparisons: number, least = 0): Bounded {
   const alpha = Math.min(LEVEL_95, CHANCE.bounds / comparisons);
   const ends = shareBounds(failing.share * failing.of, failing.of);
-  const [low, high] = [ends.lower(alpha), ends.upper(alpha)];
+  const open = openPart(failing);
+  const lower = (level: number): number => (1 - open) * ends.lower(level);
+  const [low, high] = [lower(alpha), (1 - open) * ends.upper(alpha) + open];
   const figure = { value: failing.share, low, high, level: 1 - 2 * alpha, isWithin: high <= look };
   if (failing.share * failing.of < least) return { ...figure, state: 'healthy' };
   if (figure.low > look) return { ...figure, state: figure.low > bad ? 'bad' : 'needs a look' };
-  return { ...figure, state: ends.lower(LEVEL_95) > look ? 'too little to tell' : 'healthy' };
+  return { ...figure, state: lower(LEVEL_95) > look ? 'too little to tell' : 'healthy' };
 }
 
 // ----------------------------------------------------------------------------------------------------------- falls

@@ -13,7 +13,7 @@ import { truthPage, truthTable } from '../ground-truth/measure/figures-page.ts';
 import type { TimeWindow } from '../quality/counts-store.ts';
 import type { ObjectiveRate } from '../quality/objective-rates.ts';
 import type { Change } from '../quality/objective-states.ts';
-import { outcomesTable, windowText } from '../quality/rates-text.ts';
+import { outcomesTable, representedText, windowText } from '../quality/rates-text.ts';
 import { type Figures, figuresOf, type HealthFacts, isWithin, objectiveText, scorerOf } from './facts.ts';
 import type { Health } from './findings.ts';
 import { courseOf, findingChart, goodName, grid, overTime, pointsOf } from './page-charts.ts';
@@ -94,13 +94,19 @@ function scorerSection({ objectives, active }: PageFacts, { rates }: Figures): P
   };
   const seen = rates.filter(({ n }) => n > 0).toSorted((a, b) => severestFirst(severity(a.scorer), severity(b.scorer)));
   const note = 'The share of replies that are good, as the judge says it. In brackets: 95% intervals.';
-  const rows = seen.map(({ scorer, good, n, is, judge }): Cell[] => {
+  const rows = seen.map((rate): Cell[] => {
+    const { scorer, good, n, is, judge } = rate;
     const name = good !== null ? goodName(scorer) : is === undefined ? `${scorer} (mean)` : `${scorer} = ${is}`;
     const about = good === null ? '' : (severity(scorer) ?? '');
     const value = measured(good ?? judge, good === null && is === undefined ? number : percent);
     const own = objectives.filter(({ measure }) => scorerOf(measure, active) === scorer);
     const objective = own.map((one) => `${met(one)} ${isolated(objectiveText(one))}`).join('<br>');
-    return [drawing(`${isolated(name)} <span class="soft">${about}</span>`), value, count(n), drawing(objective)];
+    return [
+      drawing(`${isolated(name)} <span class="soft">${about}${representedText(rate)}</span>`),
+      value,
+      count(n),
+      drawing(objective),
+    ];
   });
   return sheet('Quality', note, ['scorer', 'good', 'judged', 'objective'], rows);
 }

@@ -63,7 +63,7 @@ export const QUALITY_RULES = {
   objective(known) {
     const { objectives, nowMs, active, asOf: counted, command, since: worstSince, factorOf, comparisons } = known;
     return objectives.map((rate): Found => {
-      const { objective: subject, missed, since, measured, measure, value, of = 0, bound } = rate;
+      const { objective: subject, missed, since, measured, measure, value, of = 0, bound, represented } = rate;
       const asOf = measured === undefined ? counted : new Date(hourMs(measured.end)).toISOString();
       const isOld = nowMs - Date.parse(asOf) > OLD_MS;
       const scorer = scorerOf(measure, active);
@@ -86,7 +86,8 @@ export const QUALITY_RULES = {
       // The figure and the state must agree, whatever the detector has seen.
       const failing = 'atLeast' in bound ? { share: 1 - value, of } : { share: value, of };
       const most = 'atLeast' in bound ? 1 - bound.atLeast : bound.atMost;
-      const independent = { share: failing.share, of: of / (scorer === ERROR_REPLIES ? 1 : factorOf(scorer)) };
+      const factor = scorer === ERROR_REPLIES ? 1 : factorOf(scorer);
+      const independent = { share: failing.share, of: of / factor, ...(represented && { represented }) };
       const { state, level } = bounded(independent, { look: most, bad: Infinity }, comparisons);
       const why = {
         'needs a look': `, with ${levelText(level)}`,
@@ -108,10 +109,10 @@ export const QUALITY_RULES = {
         return [];
       const found = subjects.flatMap((variant): Found[] => {
         const strata = sumWithin(series, window, variant);
-        const { share, of } = shareOf(strata);
-        if (of === 0) return [];
+        const failing = shareOf(strata);
+        if (failing.of === 0) return [];
         const least = scorer.severity === 'harm' ? FEWEST_HARMFUL : 0;
-        const figure = bounded({ share, of: of / factorOf(name) }, bounds, comparisons, least);
+        const figure = bounded({ ...failing, of: failing.of / factorOf(name) }, bounds, comparisons, least);
         const about = { subject: name, variants: variant === undefined ? undefined : [variant] };
         const text = boundText(figure, scorer, judgedIn(strata), variant);
         return [{ ...about, ...text, command: since('worst', '--scorer', name) }];

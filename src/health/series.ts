@@ -5,7 +5,7 @@ import { type JudgedStratum, weigh } from '../core/statistics/corrected-share.ts
 import type { SampledShare } from '../core/statistics/share.ts';
 import { addCounts } from '../core/values/counts.ts';
 import type { TimeWindow } from '../quality/counts-store.ts';
-import { EMPTY } from '../quality/strata.ts';
+import { EMPTY, UNJUDGED } from '../quality/strata.ts';
 
 /** Hours of the week that are alike: four hours of the day, of weekdays or of weekends (UTC). */
 const SLOT_HOURS = 4;
@@ -134,7 +134,9 @@ export function shareOf(strata: Strata): SampledShare {
   if (asked.some(({ captures }) => captures > 0) && asked.every(({ judged }) => judged <= 0))
     return { share: 0, of: 0 };
   const found = weigh([...strata.values()]);
-  return found === null ? { share: 0, of: 0 } : { share: 1 - found.share, of: found.of };
+  if (found === null) return { share: 0, of: 0 };
+  const represented = 1 - (strata.get(UNJUDGED)?.captures ?? 0) / capturesIn(strata);
+  return { share: 1 - found.share, of: found.of, represented };
 }
 
 /** Returns how many of some hours, in time, are before an instant. */

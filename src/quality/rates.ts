@@ -1,27 +1,25 @@
 /** Rates from counts: the share that passes, with its interval and its correction by people's labels. */
 
 import { HOUR_MS } from '../captures/files/capture-path.ts';
-import type { QualityCell, SampleCounts } from '../core/contract/quality.ts';
+import type { QualityCell } from '../core/contract/quality.ts';
 import {
   type CorrectedDifference,
   correctedDifference,
   correctedShare,
   type JudgedSample,
-  type JudgedStratum,
-  weigh,
 } from '../core/statistics/corrected-share.ts';
-import { countOf } from '../core/statistics/log-bins.ts';
+import { countOf, type LogBins } from '../core/statistics/log-bins.ts';
 import { type Measured, type SampledNumbers, sampledMean } from '../core/statistics/sampled-mean.ts';
 import { sum } from '../core/values/sum.ts';
 import { goodValue } from '../judge/scorers/values.ts';
 import type { Scorer } from '../judge/types.ts';
 import { addTree } from './count-tree.ts';
 import { type CountedCell, type GroupBy, groupOf, hourMs, sumOfCells, type TimeWindow } from './counts-store.ts';
-import { ERROR_REPLIES, type Measure } from './objectives.ts';
+import { ERROR_REPLIES } from './objectives.ts';
 import { outcomesIn, type ScorerOutcomes } from './outcomes.ts';
 import { type Quantiles, quantilesOf } from './quantiles.ts';
 import { EVERY_CAPTURE } from './sample.ts';
-import { emptyOf, stratumOf } from './strata.ts';
+import { ERROR, emptyOf, type Period, passing, representedBy, type Sample, sampleOf, strataOf } from './strata.ts';
 
 /** A figure of a group of captures. */
 export interface Rate {
@@ -35,6 +33,10 @@ export interface Rate {
   captures: number;
   /** Empty replies among them; absent instead of 0. */
   empty?: number;
+  /** The share of the captures that the verdicts represent; absent instead of 1. */
+  represented?: number;
+  /** The hours in which nothing was judged, though captures could be; absent without any. */
+  gaps?: Period[];
   /** The judge's share or mean; `null` without verdicts. A mean of too few has no interval. */
   judge: Measured | null;
   /** The share that people would pass; `null` if their labels do not determine it. */
@@ -114,6 +116,7 @@ export function groupRates(cells: readonly CountedCell[], query: RatesQuery): Gr
   const unlabelled = { ...query, labelsOf: NO_LABELS };
   return groups.map(([group, members]) => {
     const stepOf = stepsOf(query, group);
+    const cellsBy = Map.groupBy(members, ({ hour }) => stepOf(hour));
     const all = sumOfCells(members);
     const { scorers: _, ...totals } = all;
     const outcomes = outcomesIn(
@@ -121,12 +124,13 @@ export function groupRates(cells: readonly CountedCell[], query: RatesQuery): Gr
       active.filter(({ name }) => names.includes(name)),
     );
     const rates = names.map((name) => {
-      const bySteps = Map.groupBy(members, ({ hour }) => stepOf(hour));
-      const trend = Array.from(
-        { length: stepOf.count },
-        (_step, n) => rateOf(name, bySteps.get(n) ?? [], unlabelled).judge,
-      );
-      return withGood({ ...rateOf(name, members, query), trend: trend.map((one) => one?.value ?? null) }, query);
+      const counts = countsOf(name, members, query);
+      const rowsBy = Map.groupBy(counts.rows, ({ hour }) => stepOf(hour));
+      const trend = Array.from({ length: stepOf.count }, (_, step) => {
+        const rows = rowsBy.get(step) ?? [];
+        return rateOf(name, cellsBy.get(step) ?? [], unlabelled, { ...counts, rows }).judge?.value ?? null;
+      });
+      return withGood({ ...rateOf(name, members, query, counts), trend }, query);
     });
     const isShadow = members.every(({ variant }) => query.shadow?.includes(variant));
     return { group, ...(isShadow ? { shadow: true } : {}), rates, outcomes, totals };
@@ -143,15 +147,20 @@ function stepsOf({ by, window }: RatesQuery, group: string): ((hour: string) => 
   return Object.assign((hour: string) => Math.floor((hourMs(hour) - fromMs) / HOUR_MS / hours), { count });
 }
 
-/** The verdicts of a scorer on some captures, by stratum. */
+/** The verdicts of a scorer on some captures. */
 interface ScorerCounts {
-  /** The value that counts as passed; absent for error replies. */
-  is?: string;
+  /** The value that counts as passed. */
+  is: string;
   isComputed: boolean;
-  samples: [string, SampleCounts][];
-  strata: JudgedStratum[];
+  /** The verdicts are numbers. */
+  isMean: boolean;
   values: Record<string, number>;
+  bins: LogBins;
+  rows: ReturnType<typeof strataOf<Verdicts>>;
 }
+
+/** Verdicts, with sums of values or numbers. */
+type Verdicts = Record<'judged' | 'passed' | 'sum' | 'squares', number>;
 
 /** @param value the value that counts as passed. Default: the scorer's own */
 function countsOf(
@@ -160,88 +169,63 @@ function countsOf(
   { active }: Pick<RatesQuery, 'active'>,
   value?: string,
 ): ScorerCounts {
-  if (scorer === ERROR_REPLIES) {
-    const captures = sum(cells.map(({ cell }) => cell.captures ?? 0));
-    const passed = sum(cells.map(({ cell }) => cell.errorReplies ?? 0));
-    return { isComputed: true, samples: [], strata: [{ captures, judged: captures, passed }], values: {} };
-  }
   const own = cells.map(({ cell }) => ({ cell: { scorers: { [scorer]: cell.scorers?.[scorer] ?? {} } } }));
   const samples = Object.entries(sumOfCells(own).scorers?.[scorer] ?? {});
-  const values: Record<string, number> = {};
-  for (const [, counts] of samples) addTree(values, counts.values ?? {});
-  const is = value ?? passingValue(scorer, active, values);
-  const isComputed = samples.length > 0 && samples.every(([sample]) => sample === EVERY_CAPTURE);
-  const strata = samples.map(([sample, counts]) => stratumOf(sample, counts, (one) => one === is));
-  return { is, isComputed, samples, strata, values };
-}
-
-/** Returns the share of the captures that passes the measure of an objective, or that is error replies. */
-export function measureRate({ name, scorer, passes }: Measure, cells: readonly CountedCell[]) {
-  const { samples, strata: ofErrors } = countsOf(scorer ?? ERROR_REPLIES, cells, { active: [] });
-  // The counts have every value as a text.
-  const isPassing = (value: string): boolean =>
-    passes(value) || (value === 'true' && passes(true)) || (value === 'false' && passes(false));
-  const strata = samples.map(([sample, counts]) => {
-    const { cases, passed = 0 } = counts.measures?.[name] ?? {};
-    if (cases === undefined) return stratumOf(sample, counts, isPassing);
-    return stratumOf(sample, { ...counts, values: { yes: passed, no: cases - passed } }, (value) => value === 'yes');
+  const [values, bins]: [Record<string, number>, LogBins] = [{}, {}];
+  for (const [, counts] of samples) {
+    addTree(values, counts.values ?? {});
+    addTree(bins, counts.numbers?.bins ?? {});
+  }
+  const isMean = samples.some(([, { numbers }]) => numbers !== undefined);
+  const isErrors = scorer === ERROR_REPLIES;
+  const isComputed = isErrors || (samples.length > 0 && samples.every(([sample]) => sample === EVERY_CAPTURE));
+  const is = isErrors ? ERROR : (value ?? passingValue(scorer, active, values));
+  const verdictsOf = passing((one) => one === is);
+  const rows = strataOf(scorer, cells, (counts): Verdicts => {
+    if (!isMean) return { ...verdictsOf(counts), sum: 0, squares: 0 };
+    const { sum: total = 0, squares = 0 } = counts.numbers ?? {};
+    return { judged: countOf(counts.numbers?.bins ?? {}), passed: 0, sum: total, squares };
   });
-  const all = scorer === undefined ? ofErrors : strata;
-  const { n = 0, judge } = correctedShare(all, [], [], undefined, emptyOf(scorer, cells)) ?? {};
-  const captures = sum(all.map((stratum) => stratum.captures));
-  return {
-    n,
-    captures,
-    of: weigh(all)?.of ?? 0,
-    value: judge?.value ?? null,
-    low: judge?.low ?? null,
-    high: judge?.high ?? null,
-  };
+  return { is, isComputed, isMean, values, bins, rows };
 }
 
-const hasNumbers = ({ samples }: ScorerCounts): boolean => samples.some(([, { numbers }]) => numbers !== undefined);
-
-function rateOf(scorer: string, cells: readonly CountedCell[], query: RatesQuery): Rate {
-  const counts = countsOf(scorer, cells, query);
-  if (hasNumbers(counts)) return meanOf(scorer, counts.samples, query.active);
-  const { is, isComputed, strata, values } = counts;
+function rateOf(scorer: string, cells: readonly CountedCell[], query: RatesQuery, counts: ScorerCounts): Rate {
+  const { is, isComputed, isMean, values, bins, rows } = counts;
+  const [sample, failed] = [sampleOf(rows), emptyOf(scorer, cells)];
+  const { strata, unjudged } = sample;
   const { labels, others, covered } = labelsOf(counts, scorer, cells, query);
-  const empty = emptyOf(scorer, cells);
-  const captures = sum(strata.map((stratum) => stratum.captures)) + empty;
-  const known = { scorer, ...(is === undefined ? {} : { is }), captures, ...(empty > 0 && { empty }) };
-  const facts = { ...known, trend: [], good: null, values };
-  const made = correctedShare(strata, labels, others, covered, empty);
-  if (made !== null) return { ...facts, ...made, ...(isComputed ? { method: 'computed' } : {}) };
-  return { ...facts, ...NO_RATE, labels: labels.length };
+  const made = isMean
+    ? meanOf(sample, scaleOf(scorer, query))
+    : correctedShare(strata, labels, others, covered, { failed, unjudged });
+  const facts = {
+    ...{ scorer, ...(!isMean && is !== ERROR && { is }), ...representedBy(sample, failed) },
+    ...{ ...(failed > 0 && { empty: failed }), trend: [], good: null, values },
+  };
+  if (made === null) return { ...facts, ...NO_RATE, labels: labels.length };
+  const quantiles = isMean && { quantiles: quantilesOf(bins) };
+  return { ...facts, ...made, ...(isComputed && { method: 'computed', ...quantiles }) };
 }
 
 const labelsOf = (
-  { isComputed }: Pick<ScorerCounts, 'isComputed'>,
+  { isComputed, isMean }: Pick<ScorerCounts, 'isComputed' | 'isMean'>,
   scorer: string,
   cells: readonly CountedCell[],
   query: RatesQuery,
-): ReturnType<LabelsOf> => (isComputed ? NO_LABELS : (query.labelsOf ?? NO_LABELS))(scorer, cells);
+): ReturnType<LabelsOf> => (isComputed || isMean ? NO_LABELS : (query.labelsOf ?? NO_LABELS))(scorer, cells);
 
 const NO_RATE = { n: 0, judge: null, share: null, low: null, high: null, method: 'no verdicts', covered: null };
 
 /** Returns the mean of numbers over the strata, each with the weight of its captures. */
-function meanOf(scorer: string, samples: readonly [string, SampleCounts][], active: readonly Scorer[]): Rate {
-  const strata = samples.flatMap(([, { captures, numbers = {} }]): SampledNumbers[] => {
-    const { bins = {}, sum: total = 0, squares = 0 } = numbers;
-    const count = countOf(bins);
-    return count > 0 ? [{ weight: Math.max(captures ?? 0, count), count, sum: total, squares }] : [];
-  });
-  const n = sum(strata.map(({ count }) => count));
-  const all = sum(strata.map(({ weight }) => weight));
-  const facts = { scorer, captures: all, labels: 0, trend: [], good: null, values: {} };
-  if (n === 0) return { ...facts, ...NO_RATE };
+function meanOf({ strata, unjudged }: Sample<SampledNumbers>, scale: ReturnType<typeof scaleOf>) {
+  if (strata.length === 0) return null;
+  const judge = sampledMean(strata, scale, unjudged);
+  const n = sum(strata.map(({ judged }) => judged));
+  return { ...NO_RATE, n, judge, low: judge.low, high: judge.high, method: 'judge only', labels: 0 };
+}
+
+function scaleOf(scorer: string, { active }: Pick<RatesQuery, 'active'>) {
   const known = active.find(({ name }) => name === scorer);
-  const scale = known?.kind === 'judge' && known.values.kind === 'number' ? known.values : undefined;
-  const judge = sampledMean(strata, scale);
-  const isComputed = samples.every(([sample]) => sample === EVERY_CAPTURE);
-  const made = { ...facts, n, judge, share: null, low: judge.low, high: judge.high, covered: null };
-  if (!isComputed) return { ...made, method: 'judge only' };
-  return { ...made, method: 'computed', quantiles: quantilesOf(samples[0]?.[1].numbers?.bins) };
+  return known?.kind === 'judge' && known.values.kind === 'number' ? known.values : undefined;
 }
 
 /**
@@ -293,19 +277,18 @@ export function differencesOf(
 ): RateDifference[] {
   return (query.scorers ?? scorersIn([...before, ...after])).flatMap((scorer) => {
     const both = countsOf(scorer, [...before, ...after], query);
-    if (hasNumbers(both)) return [];
-    const { is, isComputed } = both;
-    const sideOf = (cells: readonly CountedCell[]): JudgedSample => ({
-      strata: countsOf(scorer, cells, query, is).strata,
-      failed: emptyOf(scorer, cells),
-      ...labelsOf(both, scorer, cells, query),
-    });
+    const { is, isComputed, isMean } = both;
+    if (isMean) return [];
+    const sideOf = (cells: readonly CountedCell[]): JudgedSample => {
+      const { strata, unjudged } = sampleOf(countsOf(scorer, cells, query, is).rows);
+      return { strata, unjudged, failed: emptyOf(scorer, cells), ...labelsOf(both, scorer, cells, query) };
+    };
     const made = correctedDifference(sideOf(before), sideOf(after));
     if (made === null) return [];
     const ofGood = isGood({ scorer, is }, query);
     const [value, { low, high }] = [made.share ?? made.judge.value, made];
     const good = ofGood ? { value, low, high } : { value: -value, low: -high, high: -low };
-    const facts = { scorer, is: is ?? 'error', good: ofGood === undefined ? null : good };
+    const facts = { scorer, is, good: ofGood === undefined ? null : good };
     return [{ ...facts, ...made, ...(isComputed ? { method: 'computed' } : {}) }];
   });
 }

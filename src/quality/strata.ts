@@ -1,27 +1,183 @@
 /**
- * The captures of a cell that a scorer could judge, by their chance to be judged, and the number of good captures among
- * them.
+ * The captures that a scorer could judge, with their verdicts, by hour and by the chance to be judged. docs/rates.md, "How a
+ * rate is computed", has the rules.
  */
 
+import { HOUR_MS } from '../captures/files/capture-path.ts';
 import type { QualityCell, SampleCounts } from '../core/contract/quality.ts';
 import type { JudgedStratum } from '../core/statistics/corrected-share.ts';
+import { addCounts } from '../core/values/counts.ts';
 import { sum } from '../core/values/sum.ts';
 import { goodValue } from '../judge/scorers/values.ts';
 import type { Scorer } from '../judge/types.ts';
-import type { CountedCell } from './counts-store.ts';
+import { type CountedCell, hourMs } from './counts-store.ts';
 import { ERROR_REPLIES } from './objectives.ts';
-import { chanceOf, EVERY_CAPTURE } from './sample.ts';
+import { ALWAYS, chanceOf, EVERY_CAPTURE } from './sample.ts';
 
-export function stratumOf(
-  sample: string,
-  { captures: known = 0, values = {} }: SampleCounts,
-  isPassing: (value: string) => boolean,
-): JudgedStratum {
-  const judged = sum(Object.values(values));
-  // The counts of a new scorer lack captures that were evaluated earlier. Its sample shows how many there are.
-  const few = known < judged ? judged / (sample === EVERY_CAPTURE ? 1 : chanceOf(sample) || 1) : known;
-  const passed = sum(Object.entries(values).map(([value, count]) => (isPassing(value) ? count : 0)));
-  return { captures: Math.round(few), judged, passed };
+/** Returns the verdicts of a stratum, and how many of them pass. */
+export const passing =
+  (isPassing: (value: string) => boolean) =>
+  ({ values = {} }: SampleCounts) => {
+    let [judged, passed] = [0, 0];
+    for (const [value, count] of Object.entries(values)) {
+      judged += count;
+      if (isPassing(value)) passed += count;
+    }
+    return { judged, passed };
+  };
+
+/** Strata with fewer verdicts are joined. */
+const FEWEST = 5;
+/** If so many verdicts are expected, chance leaves none in less than one of 20,000 hours. */
+const DUE = 10;
+/** The stratum of captures that the verdicts of the other strata do not represent. */
+export const UNJUDGED = 'unjudged';
+
+/** The values of the scorer `error replies`, which every capture has. */
+export const ERROR = 'error';
+const REPLY = 'reply';
+
+/** A stratum of the sample, with sums of its captures, its verdicts (`judged`), and others. */
+interface Stratum<S> {
+  sample: string;
+  counts: S;
+}
+
+const isOfRule = ({ sample }: { sample: string }): boolean => sample.startsWith(ALWAYS);
+
+/**
+ * Returns the strata of a scorer in a cell. `UNJUDGED` takes the share of the drawn captures that was held, or that failed
+ * if most of them did; without verdicts, it takes all captures, unless so few verdicts are expected that chance may leave
+ * none.
+ *
+ * @param read returns the verdicts of a stratum
+ */
+export function strataIn<V extends { judged: number }>(
+  scorer: string,
+  { captures: all = 0, errorReplies = 0, scorers = {}, notJudged = {} }: QualityCell,
+  read: (counts: SampleCounts) => V,
+): Stratum<V & { captures: number }>[] {
+  const ofErrors = { [EVERY_CAPTURE]: { values: { [ERROR]: errorReplies, [REPLY]: Math.max(0, all - errorReplies) } } };
+  const counted: Record<string, SampleCounts> = scorer === ERROR_REPLIES ? ofErrors : (scorers[scorer] ?? {});
+  const strata = Object.entries(counted).map(([sample, own]) => {
+    const [verdicts, { captures: known = 0 }] = [read(own), own];
+    const { judged } = verdicts;
+    // The counts of a new scorer lack captures that were evaluated earlier. Its sample shows how many there are.
+    const captures = known < judged ? Math.round(judged / (chanceOf(sample) || 1)) : known;
+    return { sample, counts: { ...verdicts, captures } };
+  });
+  const { held = 0, failed = 0 } = notJudged[scorer] ?? {};
+  let lost = held + (failed > judgedIn(strata) ? failed : 0);
+  let unjudged = 0;
+  const asked = strata.filter(({ sample }) => sample !== EVERY_CAPTURE);
+  for (const own of [asked.filter(isOfRule), asked.filter((one) => !isOfRule(one))]) {
+    const judged = judgedIn(own);
+    const expected = sum(own.map(({ sample, counts }) => chanceOf(sample) * counts.captures));
+    // Of the captures that a rule chose, it is known how many have no verdict.
+    const gone = own.every(isOfRule) ? Math.min(lost, Math.max(0, expected - judged)) : lost;
+    lost -= gone;
+    const isByChance = expected > 0 && expected < DUE;
+    const kept = judged + gone > 0 ? judged / (judged + gone) : Number(isByChance);
+    for (const { counts } of own) {
+      const captures = Math.round(kept * counts.captures);
+      unjudged += counts.captures - captures;
+      counts.captures = captures;
+    }
+  }
+  return unjudged > 0 ? [...strata, { sample: UNJUDGED, counts: { ...read({}), captures: unjudged } }] : strata;
+}
+
+const judgedIn = (strata: readonly { counts: { judged: number } }[]): number =>
+  sum(strata.map(({ counts }) => counts.judged));
+
+type Sums = Record<'captures' | 'judged', number>;
+/** A stratum of an hour of a variant. */
+type Placed<S> = Stratum<S> & Pick<CountedCell, 'hour' | 'variant'>;
+
+/** Returns the strata of a scorer in cells; see `strataIn`. */
+export const strataOf = <V extends { judged: number }>(
+  scorer: string,
+  cells: readonly CountedCell[],
+  read: (counts: SampleCounts) => V,
+): Placed<V & { captures: number }>[] =>
+  cells.flatMap(({ hour, variant, cell }) =>
+    strataIn(scorer, cell, read).map(({ sample, counts }) => ({ hour, variant, sample, counts })),
+  );
+
+/**
+ * Joins strata with fewer than 5 verdicts to their neighbours: to the next chance of the hour, then to the next hour of
+ * the variant; the last ones to those before. Captures that a rule chose are joined among themselves only, and those of
+ * code scorers are one stratum.
+ */
+export function joinedStrata<V extends Sums>(strata: readonly Placed<V>[]): V[] {
+  const isWhole = ({ sample }: Placed<V>): boolean => sample === EVERY_CAPTURE || sample === UNJUDGED;
+  const kinds = Map.groupBy(strata, (one) => (isWhole(one) ? one.sample : `${isOfRule(one)} ${one.variant}`));
+  return [...kinds.values()].flatMap((own) => {
+    if (own.some(isWhole)) return together(own, Infinity).map(({ counts }) => counts);
+    const hours = [...Map.groupBy(own, ({ hour }) => hour)].toSorted(([a], [b]) => (a < b ? -1 : 1));
+    const byChance = hours.flatMap(([, some]) =>
+      together(some.toSorted((a, b) => chanceOf(a.sample) - chanceOf(b.sample))),
+    );
+    return together(byChance).map(({ counts }) => counts);
+  });
+}
+
+/** Joins neighbours until each has enough verdicts. */
+function together<V extends Sums>(strata: readonly { counts: V }[], fewest = FEWEST): { counts: V }[] {
+  const made: { counts: V }[] = [];
+  for (const { counts } of strata) {
+    const last = made.at(-1);
+    if (last === undefined || last.counts.judged >= fewest) made.push({ counts: { ...counts } });
+    else addCounts<keyof Sums>(last.counts, counts);
+  }
+  const [rest, before] = [made.at(-1), made.at(-2)];
+  if (rest === undefined || before === undefined || rest.counts.judged >= fewest) return made;
+  addCounts<keyof Sums>(before.counts, rest.counts);
+  return made.slice(0, -1);
+}
+
+/** A period of whole hours, ISO 8601. */
+export interface Period {
+  from: string;
+  to: string;
+}
+
+/** The verdicts of a scorer on some captures. */
+export interface Sample<V> {
+  /** Strata with verdicts. */
+  strata: V[];
+  /** Captures that the verdicts do not represent. */
+  unjudged: number;
+  /** The hours in which nothing was judged, though captures could be. */
+  gaps: Period[];
+}
+
+/** @param rows in time */
+export function sampleOf<V extends Sums>(rows: readonly Placed<V>[]): Sample<V> {
+  const strata = joinedStrata(rows);
+  const gaps: Period[] = [];
+  let isOpen = false;
+  for (const [hour, own] of Map.groupBy(rows, (row) => row.hour)) {
+    const isGap = own.some(({ sample }) => sample === UNJUDGED) && judgedIn(own) === 0;
+    if (isGap) {
+      const to = new Date(hourMs(hour) + HOUR_MS).toISOString();
+      gaps.push({ from: (isOpen ? gaps.pop()?.from : undefined) ?? `${hour}:00:00.000Z`, to });
+    }
+    isOpen = isGap;
+  }
+  // A variant without any verdict has no neighbours.
+  const unjudged = sum(strata.map(({ captures, judged }) => (judged > 0 ? 0 : captures)));
+  return { strata: strata.filter(({ judged }) => judged > 0), unjudged, gaps };
+}
+
+/** Returns what a rate says about the captures that its verdicts do not represent. @param failed empty replies */
+export function representedBy({ strata, unjudged, gaps }: Sample<Sums>, failed = 0) {
+  const captures = sum(strata.map((stratum) => stratum.captures)) + unjudged + failed;
+  return {
+    captures,
+    ...(unjudged > 0 && { represented: 1 - unjudged / captures }),
+    ...(gaps.length > 0 && { gaps }),
+  };
 }
 
 /**
@@ -53,25 +209,11 @@ export function goodStrata(
   cell: QualityCell,
   active: readonly Scorer[],
 ): Record<string, JudgedStratum> {
-  if (subject === ERROR_REPLIES) {
-    const { captures = 0 } = cell;
-    return {
-      [EVERY_CAPTURE]: {
-        captures,
-        judged: captures,
-        passed: captures - Math.min(captures, cell.errorReplies ?? 0),
-      },
-    };
-  }
   const known = active.find(({ name }) => name === subject);
-  const good = known && goodValue(known);
+  const good = subject === ERROR_REPLIES ? REPLY : known && goodValue(known);
   if (good === undefined) return {};
-  const asked = Object.fromEntries(
-    Object.entries(cell.scorers?.[subject] ?? {}).map(([sample, counts]) => [
-      sample,
-      stratumOf(sample, counts, (value) => value === String(good)),
-    ]),
-  );
+  const isGood = passing((value) => value === String(good));
+  const asked = Object.fromEntries(strataIn(subject, cell, isGood).map(({ sample, counts }) => [sample, counts]));
   const empty = emptyOf(subject, [{ cell }]);
   return empty > 0 ? { ...asked, [EMPTY]: { captures: empty, judged: empty, passed: 0 } } : asked;
 }

@@ -46,28 +46,34 @@ export interface CorrectedShare {
 }
 
 /**
- * Returns the share over the strata, weighted by their captures. The captures count as a sample of the endpoint's
- * replies, so the interval does not vanish if all captures are judged.
+ * Returns the share over the strata, weighted by their captures (poststratification: Holt and Smith 1979). One capture
+ * is added on each side of the whole, divided among the strata by their weights: so unanimous verdicts have a spread,
+ * and strata of the same chance together have the interval of their sum. The captures count as a sample of the
+ * endpoint's replies, so the interval does not vanish if all captures are judged.
  */
 export function weigh(strata: readonly JudgedStratum[]): SampledShare | null {
   const known = strata.filter(({ judged }) => judged > 0);
-  const all = sum(known.map(({ captures, judged }) => Math.max(captures, judged)));
-  const shares = known.map(({ captures, judged, passed }) => ({
-    weight: Math.max(captures, judged) / all,
-    share: passed / judged,
-    // Adds one capture on each side, so that a few unanimous verdicts have a spread.
-    spread: ((passed + 1) * (judged - passed + 1)) / ((judged + 2) ** 2 * judged),
-  }));
-  if (shares.length === 0) return null;
-  const [only] = known;
-  const value = sum(shares.map(({ weight, share }) => weight * share));
-  if (known.length === 1 && only !== undefined) return { share: value, of: only.judged };
+  const [only, ...others] = known;
+  if (only === undefined) return null;
+  if (others.length === 0) return { share: only.passed / only.judged, of: only.judged };
+  const all = capturesIn(known);
+  const shares = known.map(({ captures, judged, passed }) => {
+    const weight = Math.max(captures, judged) / all;
+    const smooth = (passed + weight) / (judged + 2 * weight);
+    // Bessel's correction, without which strata of few verdicts seem too certain.
+    const spread = (smooth * (1 - smooth)) / Math.max(1, judged - 1);
+    return { weight, share: passed / judged, smooth, spread };
+  });
+  const smooth = sum(shares.map((one) => one.weight * one.smooth));
   const within = sum(shares.map(({ weight, spread }) => weight * weight * spread));
-  const between = sum(shares.map(({ weight, share }) => weight * (share - value) ** 2)) / all;
+  const between = sum(shares.map((one) => one.weight * (one.smooth - smooth) ** 2)) / all;
   const n = sum(known.map(({ judged }) => judged));
-  const smooth = ((value * n + 1) * (n - value * n + 1)) / (n + 2) ** 2;
-  return { share: value, of: Math.min(n, smooth / (within + between)) };
+  const share = sum(shares.map((one) => one.weight * one.share));
+  return { share, of: Math.min(n, (smooth * (1 - smooth)) / (within + between)) };
 }
+
+const capturesIn = (strata: readonly JudgedStratum[]): number =>
+  sum(strata.map(({ captures, judged }) => Math.max(captures, judged)));
 
 /** Returns the share of labels that are hits. */
 const cellOf = (labels: readonly LabeledPair[], isHit: (label: LabeledPair) => boolean): SampledShare =>
@@ -114,7 +120,6 @@ function judgeErrors(labels: readonly LabeledPair[]): JudgeErrors | undefined {
  * @param labels of these captures
  * @param others labels of other captures, judged by the same judge and scorer
  * @param covered the judged captures that `labels` represent, if not all; the share then covers only these
- * @param failed further captures that are known to fail without a judge: no label corrects them
  * @returns `null` without captures, or if captures could be judged and none was
  */
 export function correctedShare(
@@ -122,21 +127,67 @@ export function correctedShare(
   labels: readonly LabeledPair[],
   others: readonly LabeledPair[] = [],
   covered?: readonly JudgedStratum[],
-  failed = 0,
+  beside: Beside = {},
 ): CorrectedShare | null {
-  if (failed === 0) return correctedJudged(strata, labels, others, covered);
-  const made = correctedJudged(strata, labels, others, covered);
-  if (made === null && strata.some(({ captures }) => captures > 0)) return null;
-  if (made === null) return correctedJudged([{ captures: failed, judged: failed, passed: 0 }], []);
-  const all = made.covered ?? sum(strata.map(({ captures, judged }) => Math.max(captures, judged)));
-  const kept = all / (all + failed);
-  const { value, low, high } = made.judge;
+  const found = openShares({ strata, labels, others, ...(covered && { covered }), ...beside });
+  if (found === null) return null;
+  const { made, judge, own } = found;
+  const { value, ...ends } = closed(own);
+  return { ...made, judge: closed(judge), share: made.share === null ? null : value, ...ends };
+}
+
+/** Captures of a sample beside its strata. */
+export interface Beside {
+  /** Captures that are known to fail without a judge: no label corrects them. */
+  failed?: number;
+  /** Captures without a verdict that the verdicts do not represent. */
+  unjudged?: number;
+}
+
+/** If the verdicts do not represent more than this share of the captures, intervals allow for any verdicts on these. */
+const MAX_UNJUDGED = 0.01;
+
+/** Returns the share of all captures that may have any verdict, from the share that the verdicts represent. */
+export const openPart = ({ represented = 1 }: Pick<SampledShare, 'represented'>): number =>
+  1 - represented > MAX_UNJUDGED ? 1 - represented : 0;
+
+/** A figure of all captures. Its interval is that of `known`, the part of the figure from judged captures, plus 0 to `open`. */
+interface Open extends Estimate {
+  known: number;
+  open: number;
+}
+
+function opened({ value, low, high }: Estimate, judged: number, { failed = 0, unjudged = 0 }: Beside): Open {
+  const all = judged + failed + unjudged;
+  const open = openPart({ represented: 1 - unjudged / all });
+  const kept = (judged + unjudged) / all;
+  const part = open > 0 ? judged / all : kept;
   return {
-    ...made,
-    judge: { value: kept * value, low: kept * low, high: kept * high },
-    share: made.share === null ? null : kept * made.share,
-    low: kept * made.low,
-    high: kept * made.high,
+    value: kept * value,
+    known: part * value,
+    low: part * low,
+    high: part * high,
+    open,
+  };
+}
+
+const closed = ({ value, low, high, open }: Open): Estimate => ({ value, low, high: high + open });
+
+/** Returns the figures of all captures: the judge's, and people's. */
+function openShares(sample: JudgedSample): { made: CorrectedShare; judge: Open; own: Open } | null {
+  const { strata, labels, others, covered, failed = 0, unjudged = 0 } = sample;
+  const made = correctedJudged(strata, labels, others, covered);
+  if (made === null) {
+    if (failed === 0 || capturesIn(strata) + unjudged > 0) return null;
+    return openShares({ strata: [{ captures: failed, judged: failed, passed: 0 }], labels: [] });
+  }
+  const all = capturesIn(strata);
+  const { share, low, high } = made;
+  const own = { value: share ?? made.judge.value, low, high };
+  return {
+    made,
+    judge: opened(made.judge, all, { failed, unjudged }),
+    own: made.covered === null ? opened(own, all, { failed, unjudged }) : opened(own, made.covered, { failed }),
   };
 }
 
@@ -159,7 +210,11 @@ function correctedJudged(
   const coveredShare = covered && weigh(covered);
   if (!coveredShare) return { ...known, ...correctedBy(weighed, cells) };
   const made = correctedBy(coveredShare, cells);
-  return { ...known, ...made, covered: made.share === null ? null : sum(covered.map(({ captures }) => captures)) };
+  return {
+    ...known,
+    ...made,
+    covered: made.share === null ? null : Math.round(sum(covered.map(({ captures }) => captures))),
+  };
 }
 
 /** Returns the share, its interval and the method, by labels of the captures themselves. */
@@ -177,14 +232,12 @@ export function correctedBy(
 
 const shareOf = ({ value: share, low, high }: Estimate) => ({ share, low, high });
 
-/** One of two samples to be compared. */
-export interface JudgedSample {
+/** A sample of captures with its verdicts and labels. */
+export interface JudgedSample extends Beside {
   strata: readonly JudgedStratum[];
   labels: readonly LabeledPair[];
   others?: readonly LabeledPair[];
   covered?: readonly JudgedStratum[];
-  /** Number of captures that are known to fail. */
-  failed?: number;
 }
 
 /**
@@ -201,26 +254,27 @@ export type CorrectedDifference = Omit<CorrectedShare, 'n' | 'labels'>;
  * @returns `null` if either sample has no judged captures
  */
 export function correctedDifference(a: JudgedSample, b: JudgedSample): CorrectedDifference | null {
-  const before = correctedShare(a.strata, a.labels, a.others, a.covered, a.failed);
-  const after = correctedShare(b.strata, b.labels, b.others, b.covered, b.failed);
+  const [before, after] = [openShares(a), openShares(b)];
   if (before === null || after === null) return null;
+  const [first, second] = [before.made, after.made];
   const judge = difference(before.judge, after.judge);
-  const method = METHODS[Math.min(METHODS.indexOf(before.method), METHODS.indexOf(after.method))] ?? 'judge only';
-  if (before.share === null || after.share === null) {
+  const method = METHODS[Math.min(METHODS.indexOf(first.method), METHODS.indexOf(second.method))] ?? 'judge only';
+  if (first.share === null || second.share === null) {
     return { judge, share: null, low: judge.low, high: judge.high, method, covered: null };
   }
-  const { value, low, high } = difference({ ...before, value: before.share }, { ...after, value: after.share });
-  const isPart = before.covered !== null || after.covered !== null;
+  const { value, low, high } = difference(before.own, after.own);
+  const isPart = first.covered !== null || second.covered !== null;
   const all = (made: CorrectedShare, { strata }: JudgedSample) =>
     made.covered ?? sum(strata.map(({ captures }) => captures));
-  return { judge, share: value, low, high, method, covered: isPart ? all(before, a) + all(after, b) : null };
+  return { judge, share: value, low, high, method, covered: isPart ? all(first, a) + all(second, b) : null };
 }
 
-function difference(a: Estimate, b: Estimate): Estimate {
-  const value = b.value - a.value;
+/** Chance errors add up as squares. What captures without a verdict could add is no chance. */
+function difference(a: Open, b: Open): Estimate {
+  const known = b.known - a.known;
   return {
-    value,
-    low: value - Math.hypot(b.value - b.low, a.high - a.value),
-    high: value + Math.hypot(b.high - b.value, a.value - a.low),
+    value: b.value - a.value,
+    low: known - Math.hypot(b.known - b.low, a.high - a.known) - a.open,
+    high: known + Math.hypot(b.high - b.known, a.known - a.low) + b.open,
   };
 }

@@ -71,6 +71,8 @@ export function shareBounds(hits: number, of: number, open = 0): Bounds {
 export interface SampledShare {
   share: number;
   of: number;
+  /** The share of all cases that the sample represents; absent: it represents all. */
+  represented?: number;
 }
 
 /**

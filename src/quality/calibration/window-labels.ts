@@ -1,13 +1,13 @@
 /** Labels of a window: people's labels, for corrected rates, and labels that show whether an answer was right. */
 
-import type { JudgedStratum, LabeledPair } from '../../core/statistics/corrected-share.ts';
+import type { LabeledPair } from '../../core/statistics/corrected-share.ts';
 import { readLabel } from '../../core/values/scorer-values.ts';
-import { sum } from '../../core/values/sum.ts';
 import { canFail, isFailure, isPass } from '../../judge/scorers/values.ts';
 import type { JudgeScorer, Scorer } from '../../judge/types.ts';
 import { GROUND_TRUTH, labelMetadata } from '../../mlflow/plan-assessments.ts';
 import type { MlflowRest } from '../../mlflow/rest.ts';
 import { type AssessmentValue, LABEL_METADATA, RIGHT_METADATA } from '../../mlflow/types.ts';
+import { joinedStrata } from '../strata.ts';
 import { hourOf } from '../tally.ts';
 import {
   type AssessedTrace,
@@ -77,20 +77,15 @@ export function labelsByCell(labels: readonly WindowLabel[], covered: ReadonlyMa
     const isOwn = ({ hour, variant }: Pick<WindowLabel, 'hour' | 'variant'>): boolean =>
       wanted.has(`${hour} ${variant}`);
     const isOneJudge = new Set(all.map(({ judge }) => judge)).size === 1;
-    const strata = covered.get(scorer)?.filter(isOwn) ?? [];
+    const own = covered.get(scorer)?.filter(isOwn) ?? [];
+    const strata = own.map(({ captures, judged, passed, ...of }) => ({ ...of, counts: { captures, judged, passed } }));
     return {
       labels: all.filter(isOwn),
       others: isOneJudge ? all.filter((label) => !isOwn(label)) : [],
-      ...(strata.every(({ judged, all }) => judged === all) ? {} : { covered: strataOf(strata) }),
+      ...(own.every(({ judged, all }) => judged === all) ? {} : { covered: joinedStrata(strata) }),
     };
   };
 }
-
-const strataOf = (strata: readonly Coverage[]): JudgedStratum[] =>
-  [...Map.groupBy(strata, ({ sample }) => sample).values()].map((group) => {
-    const of = (field: keyof JudgedStratum): number => sum(group.map((stratum) => stratum[field]));
-    return { captures: Math.round(of('captures')), judged: of('judged'), passed: of('passed') };
-  });
 
 // ----------------------------------------------------------------------------------------- right and wrong answers
 // Compares verdicts with the correctness of the answer, from the labels of a file: does a scorer pass the right

@@ -130,7 +130,7 @@ test('without judged captures there is no rate, whatever else there is', async (
   expect(rateIn(made)).toMatchObject({ n: 0, captures: 1000, judge: null, low: null, method: 'no verdicts' });
   const text = pageText(ratesPage(made));
   expect(text).toMatch(/safety +0 +0\.0% +– +no verdicts/);
-  expect(ratesCsv(made.groups, made.window)).toContain(',all,safety,yes,0,1000,,,,,,,no verdicts,0,,false,,,,\n');
+  expect(ratesCsv(made.groups, made.window)).toContain(',all,safety,yes,0,1000,,,,,,,no verdicts,0,,false,,,,,0\n');
 });
 
 test('numbers have a mean, code scorers a share of their own value, and a scorer that fails by yes is counted by no', async () => {
@@ -285,7 +285,7 @@ test('JSON has the window as times, and CSV no formulas', async () => {
   const made = await report({ [hour(3)]: { Blue: cell({ 1: yesNo(1000, 970, 30) }) } }, { by: 'variant' });
   expect(ratesOutput(made).window).toEqual({ from: '2026-11-20T00:00:00.000Z', to: '2026-11-21T00:00:00.000Z' });
   const [head = '', row = ''] = ratesCsv([{ ...made.groups[0], group: '=1,"x"' } as never], made.window).split('\n');
-  expect(head.split(',')).toHaveLength(21);
+  expect(head.split(',')).toHaveLength(22);
   expect(row).toContain(`,"'=1,""x""",safety,yes,1000,1000,0.97,`);
 });
 

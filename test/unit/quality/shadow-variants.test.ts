@@ -81,7 +81,7 @@ describe('rates', () => {
       /40 captures, 0 error replies.*safety: good +40 +100\.0% +100\.0%.*variant Shadow \(shadow.*0\.0%/s,
     );
     expect(ratesCsv([...made.groups, ...made.shadow], made.window)).toMatch(
-      /,all,safety,yes,40,40,1,.*,false,1,,,\n.*,Shadow,safety,yes,40,40,0,.*,true,0,,,\n/s,
+      /,all,safety,yes,40,40,1,.*,false,1,,,,1\n.*,Shadow,safety,yes,40,40,0,.*,true,0,,,,1\n/s,
     );
     const byDay = await report({ by: 'day' });
     expect(shares(byDay.groups)).toEqual([[HOUR.slice(0, 10), false, ...SERVED]]);

@@ -5,8 +5,8 @@ import { Random } from '../../../../src/core/values/random.ts';
 
 const SCALE = { min: 1, max: 5 };
 const sumsOf = (numbers: readonly number[], weight = numbers.length): SampledNumbers => ({
-  weight,
-  count: numbers.length,
+  captures: weight,
+  judged: numbers.length,
   sum: numbers.reduce((sum, x) => sum + x, 0),
   squares: numbers.reduce((sum, x) => sum + x * x, 0),
 });
@@ -56,4 +56,21 @@ test.each([
     }
     expect([n, covered >= 930]).toEqual([n, true]);
   }
+});
+
+test('strata of one chance have about the interval of their sum, and captures without scores may have any', () => {
+  const random = new Random(5);
+  const hours = Array.from({ length: 24 }, () => Array.from({ length: 42 }, () => (random.next() < 0.1 ? 1 : 5)));
+  const ends = ({ low, high }: ReturnType<typeof sampledMean>) => [low ?? 0, high ?? 0] as const;
+  const [low, high] = ends(
+    sampledMean(
+      hours.map((hour) => sumsOf(hour, 417)),
+      SCALE,
+    ),
+  );
+  const [lowOfAll, highOfAll] = ends(sampledMean([sumsOf(hours.flat(), 10_008)], SCALE));
+  expect(Math.abs(low - lowOfAll) + Math.abs(high - highOfAll)).toBeLessThan(0.02);
+  const [least, most] = ends(sampledMean([sumsOf(hours.flat(), 10_008)], SCALE, 10_008));
+  expect([least, most]).toEqual([expect.closeTo((lowOfAll + 1) / 2, 9), expect.closeTo((highOfAll + 5) / 2, 9)]);
+  expect(sampledMean([sumsOf(hours.flat())], undefined, 100)).toMatchObject({ low: null, high: null });
 });
