@@ -87,7 +87,7 @@ async function writeMerged(work: Work, startMs: number, runs: number, random: Ra
       files.push(key);
     }
   });
-  await writeSum(work, day, { files, hours });
+  await writeSum(work, day, { files, excluded: [], hours });
 }
 
 function mergedRows(random: Random, ms: number, runs: number): LedgerRows {

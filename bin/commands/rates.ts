@@ -6,7 +6,9 @@ import { checkNames } from '../../src/core/errors/nearest.ts';
 import { bracketed, dollars, many, number, percent, points, whole } from '../../src/core/text/figure-text.ts';
 import { block, dim, green, type Page, type Part, red, section, table } from '../../src/core/text/page.ts';
 import { namedCounts } from '../../src/core/text/terminal-text.ts';
+import { besideText } from '../../src/health/facts.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
+import { readExcluded } from '../../src/ledger/excluded.ts';
 import type { Coverage } from '../../src/quality/calibration/types.ts';
 import { labelsByCell, type WindowLabel } from '../../src/quality/calibration/window-labels.ts';
 import { type CountedCell, cellsOf, countedDays, readWindow, type TimeWindow } from '../../src/quality/counts-store.ts';
@@ -50,7 +52,8 @@ export default command('rates', OPTIONS, async (flags) => {
     const { about } = stack;
     const settings = await stackSettings(stack);
     const active = activeScorers(settings);
-    const readLabels = flags.labels === false ? undefined : labelReader(settings, active, flags.scorer);
+    const readLabels =
+      flags.labels === false ? undefined : labelReader(settings, active, flags.scorer, await readExcluded(stack.work));
     const report = await ratesReport(stack.work, flags, { active, settings, nowMs: Date.now(), readLabels });
     if (flags.csv) notice(aboutLine(about));
     for (const warning of report.warnings) notice(warning);
@@ -178,7 +181,7 @@ export function groupPart({ group, shadow, totals, rates, outcomes }: GroupRates
   const empty = totals.replies?.words?.empty ?? 0;
   const calls = namedCounts(totals.failedCalls);
   const counted = [
-    many(captures, 'capture'),
+    `${many(captures, 'capture')}${besideText(totals)}`,
     many(errorReplies, 'error reply', 'error replies'),
     empty > 0 && many(empty, 'empty reply', 'empty replies'),
     `${whole(inputTokens)} + ${whole(outputTokens)} tokens`,

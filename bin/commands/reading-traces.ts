@@ -3,6 +3,7 @@
 import { many } from '../../src/core/text/figure-text.ts';
 import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { Scorer } from '../../src/judge/types.ts';
+import type { ExcludedWindow } from '../../src/ledger/excluded.ts';
 import { shadowLeftOut, type TraceQuery } from '../../src/quality/calibration/assessed-traces.ts';
 import type { Unanswered } from '../../src/quality/calibration/types.ts';
 import { readWindowLabels, type WindowLabels } from '../../src/quality/calibration/window-labels.ts';
@@ -13,8 +14,13 @@ import type { CommandSettings } from '../cli/settings.ts';
 import { type WindowFlags, windowOfFlags } from '../cli/window.ts';
 
 /** Returns the query for the options of a command. Prints which shadow variants are left out. */
-export function tracesQuery({ experiment, settings }: OpenedMlflow, window: WindowFlags, filter?: string): TraceQuery {
-  const query = { experimentId: experiment.id, filter, shadow: settings.SHADOW_VARIANTS, ...windowOfFlags(window) };
+export function tracesQuery(
+  { experiment, settings, excluded }: OpenedMlflow,
+  window: WindowFlags,
+  filter?: string,
+): TraceQuery {
+  const leftOut = { shadow: settings.SHADOW_VARIANTS, excluded };
+  const query = { experimentId: experiment.id, filter, ...leftOut, ...windowOfFlags(window) };
   const variants = shadowLeftOut(query).join(', ');
   if (variants !== '') notice(`Left out: the traces of shadow variants (${variants}).`);
   return { ...query, progress: (traces) => progress.show(`${traces} traces read`) };
@@ -30,10 +36,11 @@ export function labelReader(
   settings: CommandSettings,
   active: readonly Scorer[],
   only: readonly string[] | undefined,
+  excluded: readonly ExcludedWindow[],
 ): LabelReader {
   return async ({ fromMs, toMs }) => {
     const query = {
-      ...{ fromMs, toMs, only },
+      ...{ fromMs, toMs, only, excluded },
       scorers: active.filter(isJudgeScorer),
       progress: (traces: number) => progress.show(`${traces} traces read for their labels`),
     };

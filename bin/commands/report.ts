@@ -3,6 +3,7 @@
 import { pageText } from '../../src/core/text/page.ts';
 import { makePage } from '../../src/health/make-page.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
+import { type ExcludedWindow, readExcluded } from '../../src/ledger/excluded.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import type { TimeWindow } from '../../src/quality/counts-store.ts';
 import { objectivesOf } from '../../src/quality/objectives.ts';
@@ -28,7 +29,9 @@ export default command('report', OPTIONS, (flags) =>
   withStack(flags, async (stack) => {
     const nowMs = Date.now();
     const window = hoursOf(flags.from, flags.to, nowMs);
-    const worst = flags.worst ? await repliesOf(await stackSettings(stack), window) : undefined;
+    const worst = flags.worst
+      ? await repliesOf(await stackSettings(stack), window, await readExcluded(stack.work))
+      : undefined;
     const { html, health } = await makePage(await askedStack(stack), { window, nowMs, worst });
     await writeWhole(flags.out, html);
     process.stdout.write(pageText([statePart(health, stack.outputs.endpoint), `Page: ${flags.out}`], terminal()));
@@ -39,9 +42,10 @@ export default command('report', OPTIONS, (flags) =>
 const MOST_WORST = 20;
 
 /** Reads the worst replies of a window. */
-const repliesOf = (settings: CommandSettings, window: TimeWindow) =>
+const repliesOf = (settings: CommandSettings, window: TimeWindow, excluded: readonly ExcludedWindow[]) =>
   withExperiment(settings, async (mlflow, { id: experimentId }) => {
-    const about = { experimentId, ...window, shadow: settings.SHADOW_VARIANTS, server: webPageOf(mlflow.target) };
+    const leftOut = { shadow: settings.SHADOW_VARIANTS, excluded };
+    const about = { experimentId, ...window, ...leftOut, server: webPageOf(mlflow.target) };
     const judged = { scorers: activeScorers(settings), objectives: objectivesOf(settings) };
     return (await readWorst(mlflow.rest, { ...about, ...judged, limit: MOST_WORST })).worst;
   });

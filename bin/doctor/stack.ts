@@ -14,6 +14,7 @@ import { CONTRACT } from '../../src/core/contract/contract.ts';
 import { keptText } from '../../src/core/contract/kept.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { redactRules } from '../../src/core/settings/redact-setting.ts';
+import { burstsIn } from '../../src/quality/bursts.ts';
 import { cellsOf, readWindow, sumOfCells } from '../../src/quality/counts-store.ts';
 import { twoSources } from '../../src/quality/two-sources.ts';
 import { orMissing } from '../operate/aws-calls.ts';
@@ -159,6 +160,9 @@ async function checkData({ lambda, s3, prefix }: StackContext): Promise<Found> {
   return [
     kept,
     absent.map((name) => warning(`No capture of a week had field:${name} of REDACT.`, 'correct its name')),
+    burstsIn(cellsOf(counts), (...texts) => ['inference-monitor', ...texts, '--stack', prefix].join(' ')).map(
+      (message) => ok(`${message}.`),
+    ),
     twoSources(cellsOf(counts)).map((message) => warning(`In a week, ${message}.`, ONE_SOURCE)),
   ];
 }

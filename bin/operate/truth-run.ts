@@ -7,7 +7,7 @@ import { truthKeys } from '../../src/core/contract/work-keys.ts';
 import { inOrder } from '../../src/core/process/concurrency.ts';
 import type { GroundTruthSettings } from '../../src/core/settings/ground-truth-setting.ts';
 import { sum } from '../../src/core/values/sum.ts';
-import { labeledHours, readLabeled } from '../../src/ground-truth/join/labeled-store.ts';
+import { labeledHours, readTraffic } from '../../src/ground-truth/join/labeled-store.ts';
 import { listSegments } from '../../src/ground-truth/labels/waiting.ts';
 import type { TruthFigures } from '../../src/ground-truth/measure/figures.ts';
 import { measureTruth, type TruthQuery } from '../../src/ground-truth/measure/measure.ts';
@@ -121,7 +121,7 @@ export async function truthFigures(
     // Read the hour of the last second before the end.
     ...(toMs === undefined ? {} : { to: new Date(toMs).toISOString() }),
   });
-  const read = () => readLabeled(storage, bucket, hours);
+  const read = () => readTraffic(storage, bucket, hours);
   const figures = await measureTruth(read, settings, { ...query, fromMs, toMs });
   return [...figures.groups, ...Object.keys(figures.leftOut)].length === 0 ? undefined : figures;
 }

@@ -26,6 +26,7 @@ export const workPatterns = {
   measured: `${workKeys.measuredPrefix}*`,
   ledger: `${ledgerKeys.prefix}*`,
   forgotten: ledgerKeys.forgotten,
+  excluded: ledgerKeys.excluded,
   reports: `${workKeys.reportsPrefix}*`,
   forwards: `${workKeys.forwardsPrefix}*`,
   batchState: `${workKeys.batchStatePrefix(ANY_RUN)}*`,

@@ -5,7 +5,7 @@ import { forwardSettings } from '../../src/core/settings/forward-settings.ts';
 import { functionSettings, replaySettings, type Settings } from '../../src/core/settings/schema.ts';
 
 /** Lists that are JSON in `.env`. Other lists are names, separated by commas. */
-const JSON_LISTS = new Set<string>(['EVALUATION_ALWAYS', 'FEATURE_NAMES', 'QUALITY_OBJECTIVES']);
+const JSON_LISTS = new Set<string>(['EVALUATION_ALWAYS', 'FEATURE_NAMES', 'NOT_TRAFFIC', 'QUALITY_OBJECTIVES']);
 
 /** Returns the value of a setting in the format of `.env`. */
 export function asVariable(name: string, value: unknown): string {

@@ -29,7 +29,7 @@ export function ofContent<T>({ results, isApart }: Capture, name: string, work: 
 /** Returns a capture without its content, but with the results of the work on the content. */
 export function apart(capture: Capture): Capture {
   const { inferenceTimeMs, timeSource, capturedInferenceId, exchange, call, format, usage } = capture;
-  const { error, results, masked, content } = capture;
+  const { error, results, masked, content, attributes } = capture;
   return {
     ...{ inferenceTimeMs, timeSource, capturedInferenceId, format, usage, results },
     ...(exchange && { exchange }),
@@ -37,7 +37,7 @@ export function apart(capture: Capture): Capture {
     ...(masked && { masked }),
     ...(content && { content }),
     ...(error && { error: { statusCode: error.statusCode, message: '' } }),
-    attributes: {},
+    attributes,
     notes: [],
     isApart: true,
   };

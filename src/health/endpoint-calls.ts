@@ -88,7 +88,7 @@ function missingOf(
   const isOn = capture?.EnableCapture === true && capture.CaptureStatus !== 'Stopped';
   // The capture client writes only what the application configures.
   if (byClient > 0 && !isOn) return [];
-  const captures = sum(own.map((cell) => cell.captures ?? 0)) - byClient;
+  const captures = sum(own.map(({ captures: some = 0, notTraffic = 0 }) => some + notTraffic)) - byClient;
   const inTime = calls.filter((one) => one.variant === variant && isAsked(one.hourMs));
   // Whether failed calls are captured depends on where they failed, so leave them out.
   const invocations = sum(inTime.map((one) => one.invocations - one.serverErrors - one.clientErrors));

@@ -1,7 +1,8 @@
 /** The facts about the health of an endpoint, and the figures for findings and the page. */
 
 import { HOUR_MS } from '../captures/files/capture-path.ts';
-import { bracketed, whole } from '../core/text/figure-text.ts';
+import type { QualityCell } from '../core/contract/quality.ts';
+import { bracketed, many, whole } from '../core/text/figure-text.ts';
 import { namedCounts } from '../core/text/terminal-text.ts';
 import { textOf } from '../ground-truth/measure/figures.ts';
 import type { Scorer } from '../judge/types.ts';
@@ -62,6 +63,10 @@ export function objectiveText({ measure, value, low, high, n, bound, ...rate }: 
   if (value === null) return `nothing measured, wanted ${wanted}`;
   return `${bracketed({ value, low, high }, text)} of ${whole(n)}${representedText(rate)}, wanted ${wanted}`;
 }
+
+/** Returns the number of captures beside others that are no traffic, with a comma before it. */
+export const besideText = ({ notTraffic = 0 }: QualityCell): string =>
+  notTraffic > 0 ? `, ${many(notTraffic, 'capture is', 'captures are')} no traffic` : '';
 
 /** Counts that are listed. */
 const MAX_COUNTS = 5;

@@ -2,7 +2,7 @@
 
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
-import { labeledHours, readLabeled } from '../ground-truth/join/labeled-store.ts';
+import { labeledHours, readTraffic } from '../ground-truth/join/labeled-store.ts';
 import { decideKind, measureTruth } from '../ground-truth/measure/measure.ts';
 import { activeScorers } from '../judge/active-scorers.ts';
 import { DEFAULT_DAYS, hourMs, type TimeWindow } from '../quality/counts-store.ts';
@@ -51,7 +51,7 @@ async function truthOf({ storage, environment, named }: AskedStack, { fromMs, to
   const { WORK_BUCKET: bucket, GROUND_TRUTH: settings, SHADOW_VARIANTS: shadow } = environment;
   const hours = await labeledHours(storage, bucket, { from: hourOf(fromMs), to: hourOf(toMs) });
   if (hours.length === 0) return undefined;
-  const read = () => readLabeled(storage, bucket, hours);
+  const read = () => readTraffic(storage, bucket, hours);
   const decided = await decideKind(read, settings, { shadow });
   const measured = (by?: 'variant') => measureTruth(read, settings, { by, shadow }, decided);
   const truth = { all: await measured(), byVariant: await measured('variant') };

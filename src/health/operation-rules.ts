@@ -5,10 +5,11 @@ import type { QualityCell } from '../core/contract/quality.ts';
 import { many, time } from '../core/text/figure-text.ts';
 import { singleLine } from '../core/text/terminal-text.ts';
 import { sum } from '../core/values/sum.ts';
+import { burstsIn } from '../quality/bursts.ts';
 import { ERROR_REPLIES } from '../quality/objectives.ts';
 import { missingBy } from '../quality/outcomes.ts';
 import { twoSources } from '../quality/two-sources.ts';
-import { listed } from './facts.ts';
+import { besideText, listed } from './facts.ts';
 import {
   FEWEST,
   type Found,
@@ -38,8 +39,9 @@ const LOSSES = ['CapturesMissing', 'EventLost', 'EventNotDelivered'];
 export const NOT_IN_QUARANTINE = 'no line is in quarantine';
 
 export const OPERATION_RULES = {
-  captures({ calls, quiet, isOfRun, nowMs, now: asOf, totals: { captures: all = 0 }, command }): Found[] {
-    const arrived = many(all, isOfRun ? 'new capture' : 'capture');
+  captures({ calls, quiet, isOfRun, nowMs, now: asOf, totals, command }): Found[] {
+    const { captures: all = 0 } = totals;
+    const arrived = `${many(all, isOfRun ? 'new capture' : 'capture')}${besideText(totals)}`;
     const missing = (calls?.missing ?? []).map(
       ({ variant, captures, invocations, percent: sampled, fromMs, toMs }): Found => {
         const of = `${many(captures, 'capture')} of ${many(invocations, 'invocation')} of variant ${singleLine(variant)}`;
@@ -98,6 +100,9 @@ export const OPERATION_RULES = {
 
   'two-sources': ({ cells, command }) =>
     twoSources(cells).map((message) => ({ state: 'needs a look', message, command: command('doctor') })),
+
+  /** A note alone: the facts do not tell a load test from a good day. */
+  burst: ({ cells, command }) => burstsIn(cells, command).map((message) => ({ state: 'healthy', message })),
 
   'run-failed'({ failedRuns, isOfRun, command }) {
     const { runs, hasMore = false } = failedRuns ?? { runs: [] };

@@ -3,8 +3,7 @@
  * trace is a hash of its line.
  */
 import type { Work } from '../core/aws/storage.ts';
-import { parseStored } from '../core/aws/storage-errors.ts';
-import { untilWritten } from '../core/aws/until-written.ts';
+import { changeJson } from '../core/aws/until-written.ts';
 import { ledgerKeys } from '../core/contract/work-keys.ts';
 
 export interface Forgotten {
@@ -21,12 +20,5 @@ export const readForgotten = async ({ storage, workBucket }: Work): Promise<Forg
   (await storage.getJson<Forgotten[]>(workBucket, ledgerKeys.forgotten)) ?? [];
 
 /** Changes the list, also while others do. @throws RetryableError `StorageUnavailable` */
-export function changeForgotten({ storage, workBucket }: Work, change: (list: Forgotten[]) => Forgotten[]) {
-  const key = ledgerKeys.forgotten;
-  const where = `s3://${workBucket}/${key}`;
-  return untilWritten(where, async () => {
-    const { text = '[]', etag } = (await storage.getText(workBucket, key)) ?? {};
-    const result = await storage.putJsonIf(workBucket, key, change(parseStored(text, where)), etag);
-    return result === undefined ? undefined : { result };
-  });
-}
+export const changeForgotten = (work: Work, change: (list: Forgotten[]) => Forgotten[]) =>
+  changeJson(work, ledgerKeys.forgotten, change);

@@ -23,7 +23,7 @@ const EVENT = {
   /** Of the endpoint, such as `2026-11-20T10` (UTC): that of the inference, or of the file if the line names no possible one. */
   hour: 'text',
   variant: 'text',
-  /** The request was traffic of the endpoint's users: no replay, and not excluded. */
+  /** The request was not sent by a registered replay. */
   serving: 'flag',
   /** The higher one counts; see `precedenceOf`. */
   precedence: 'long',
@@ -55,6 +55,8 @@ export const TABLES = {
     /** Of a line in quarantine. */
     reason: 'text',
     format: 'text',
+    /** Why the run did not judge it: `rule <name>` of `NOT_TRAFFIC`, or `window` of `traffic exclude`. */
+    notTraffic: 'text',
     /** Of an error reply: its HTTP status, or else its name. */
     errorKind: 'text',
     /** Of a call without a reply that is no capture. */
@@ -120,12 +122,13 @@ export const TABLES = {
     usd: 'number',
     assessmentId: 'text',
   },
-  /** A row per trace with a user or a session, as they stand in the trace. They are kept for `KEPT_DAYS.people`. */
+  /** A row per trace with an id that its caller chose, as it stands in the trace. They are kept for `KEPT_DAYS.people`. */
   'ids/people': {
     ...EVENT,
     time: 'time',
     userId: 'text',
     sessionId: 'text',
+    inferenceId: 'text',
   },
   /**
    * The id that a label names for a prediction, and the columns of `groups`. They are kept as long as `GROUND_TRUTH.days` says. They are

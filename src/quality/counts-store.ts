@@ -3,6 +3,7 @@
 import type { Work } from '../core/aws/storage.ts';
 import type { QualityCell, QualityCounts } from '../core/contract/quality.ts';
 import { inOrder } from '../core/process/concurrency.ts';
+import { readExcluded } from '../ledger/excluded.ts';
 import { dayOf, listFiles } from '../ledger/files.ts';
 import { addCell } from './cell.ts';
 import { countsOfDay, readSum } from './day-sums.ts';
@@ -42,8 +43,12 @@ export async function* readDays(
   const [first, last] = [dayOf(hourOf(window.fromMs)), dayOf(hourOf(window.toMs - 1))];
   const files = await Promise.all(COUNTED.map((table) => Array.fromAsync(listFiles(work, table, first, last))));
   const byDay = Map.groupBy(files.flat(), ({ day }) => day);
+  const excluded = await readExcluded(work);
+  const hasPattern = excluded.some(({ idPattern }) => idPattern);
+  const ids = hasPattern ? await Array.fromAsync(listFiles(work, 'ids/people', first, last)) : [];
   const read = async (day: string) => {
-    const of = { files: byDay.get(day) ?? [], sum: await readSum(work, day), measures };
+    const own = { files: byDay.get(day) ?? [], ids: ids.filter((file) => file.day === day) };
+    const of = { ...own, sum: await readSum(work, day), measures, excluded };
     return countsOfDay(work, day, of, (hour) => isWithin(hour, window));
   };
   yield* inOrder(DAYS_AT_ONCE, [...byDay.keys()].toSorted(), read);

@@ -1,17 +1,20 @@
 /**
- * The counts of a day: folded from the files of the ledger, or read from a sum that was kept. A sum is a cache: it names the files that it is
- * of, is read for the hours that no other file touches, and may be deleted at any time.
+ * The counts of a day: folded from the files of the ledger, or read from a sum that was kept. A sum is a cache: it names the files and the
+ * excluded windows that it is of, is read for the hours that no others touch, and may be deleted at any time.
  */
-import { promisify } from 'node:util';
+import { isDeepStrictEqual, promisify } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { gunzip, gzip } from 'node:zlib';
+import { DAY_MS, HOUR_MS } from '../captures/files/capture-path.ts';
 import type { Work } from '../core/aws/storage.ts';
 import type { QualityCounts } from '../core/contract/quality.ts';
 import { ledgerKeys } from '../core/contract/work-keys.ts';
 import { inOrder } from '../core/process/concurrency.ts';
+import { matchesGlob } from '../core/values/glob.ts';
 import { jsonIn } from '../core/values/json-in.ts';
 import { sum as total } from '../core/values/sum.ts';
-import { getFile, type LedgerFile, touches } from '../ledger/files.ts';
+import { type ExcludedWindow, isExcluded, within } from '../ledger/excluded.ts';
+import { getFile, type LedgerFile, type ListedFile, readListed, touches } from '../ledger/files.ts';
 import { arrayBufferOf, fromParquet, type IsWanted } from '../ledger/parquet.ts';
 import type { Column, EventColumns, Row } from '../ledger/tables.ts';
 import { addHours } from './cell.ts';
@@ -30,6 +33,8 @@ const AT_ONCE = 8;
 interface DaySum {
   /** The keys of merged files, and of the parts that those have the rows of. */
   files: string[];
+  /** The windows that were left out. */
+  excluded: readonly ExcludedWindow[];
   hours: QualityCounts;
 }
 
@@ -37,10 +42,19 @@ interface DaySum {
 export async function readSum(work: Work, day: string): Promise<DaySum> {
   const { bytes } = await getFile(work, ledgerKeys.sum(day));
   const text = bytes && (await unpack(bytes).catch(() => ''));
-  const { files, hours } = Object(jsonIn(String(text)));
-  return Array.isArray(files) && typeof hours === 'object' && hours !== null
-    ? { files, hours }
-    : { files: [], hours: {} };
+  const { files, excluded, hours } = Object(jsonIn(String(text)));
+  return Array.isArray(files) && Array.isArray(excluded) && typeof hours === 'object' && hours !== null
+    ? { files, excluded, hours }
+    : { files: [], excluded: [], hours: {} };
+}
+
+export interface DayQuery {
+  files: readonly LedgerFile[];
+  ids: readonly ListedFile[];
+  sum: DaySum;
+  measures: readonly Measure[];
+  /** Also windows of other days. */
+  excluded: readonly ExcludedWindow[];
 }
 
 export async function writeSum({ storage, workBucket }: Work, day: string, sum: DaySum): Promise<void> {
@@ -53,20 +67,28 @@ const HOURS = Array.from({ length: 24 }, (_, hour) => String(hour).padStart(2, '
 /**
  * Returns the counts of a day.
  *
- * @param files of the day, of all tables
+ * @param files of the day, of all counted tables
+ * @param ids the files of the day with inference ids
  * @param isAsked hours that are not asked may be absent
  */
 export async function countsOfDay(
   work: Work,
   day: string,
-  { files, sum, measures }: { files: readonly LedgerFile[]; sum: DaySum; measures: readonly Measure[] },
+  { files, ids, sum, measures, excluded: all }: DayQuery,
   isAsked: (hour: string) => boolean = () => true,
 ): Promise<QualityCounts> {
+  const excluded = within(all, { fromMs: Date.parse(day), toMs: Date.parse(day) + DAY_MS });
   const named = new Set(sum.files);
   const open = files.filter(({ key }) => !named.has(key));
   // A part that a sum names is in a merged file.
   const read = files.filter(({ key, isMerged }) => isMerged || !named.has(key));
-  const stale = HOURS.map((hour) => `${day}T${hour}`).filter((hour) => open.some((file) => touches(file, hour)));
+  const isChanged = (hour: string): boolean => {
+    const fromMs = Date.parse(`${hour}:00Z`);
+    const [now, then] = [excluded, sum.excluded].map((of) => within(of, { fromMs, toMs: fromMs + HOUR_MS }));
+    return !isDeepStrictEqual(now, then);
+  };
+  const isStale = (hour: string): boolean => isChanged(hour) || open.some((file) => touches(file, hour));
+  const stale = HOURS.map((hour) => `${day}T${hour}`).filter(isStale);
   const counts: QualityCounts = {};
   for (const [hour, variants] of Object.entries(sum.hours)) {
     if (isAsked(hour) && !stale.includes(hour)) counts[hour] = variants;
@@ -74,16 +96,36 @@ export async function countsOfDay(
   let bytes = 0;
   for (const { hours, touching } of portions(stale.filter(isAsked), read)) {
     const get = async ({ key, table }: LedgerFile) => ({ ...(await getFile(work, key)), table });
+    const isLeftOut = await excluderOf(work, excluded, ids, hours);
     const stored = await Array.fromAsync(inOrder(AT_ONCE, touching, get));
     const slices = Math.ceil(bytesOf(touching) / MOST_BYTES);
     bytes += bytesOf(touching);
     if (bytes > MOST_BYTES) setFlagsFromString(LESS_GARBAGE);
     for (let slice = 0; slice < slices; slice += 1) {
       const isWanted: IsWanted = (row) => hours.includes(row.hour ?? '') && numberOf(row) % slices === slice;
-      addHours(counts, foldRows(await rowsOf(stored, isWanted), { measures }));
+      addHours(counts, foldRows(await rowsOf(stored, isWanted), { measures, isExcluded: isLeftOut }));
     }
   }
   return counts;
+}
+
+/** Returns whether a capture of these hours is in a window. A pattern is met by ids that are kept alone. */
+async function excluderOf(
+  work: Work,
+  windows: readonly ExcludedWindow[],
+  files: readonly ListedFile[],
+  hours: readonly string[],
+) {
+  const found = new Map(windows.flatMap(({ idPattern }) => (idPattern ? [[idPattern, new Set<string>()]] : [])));
+  const touching = files.filter((file) => found.size > 0 && hours.some((hour) => touches(file, hour)));
+  for await (const rows of readListed(work, 'ids/people', touching, ['hour', 'traceId', 'inferenceId'])) {
+    for (const { hour = '', traceId = '', inferenceId = '' } of rows) {
+      if (!hours.includes(hour)) continue;
+      for (const [pattern, traces] of found) if (matchesGlob(pattern, inferenceId)) traces.add(traceId);
+    }
+  }
+  return ({ time: timeMs = Number.NaN, variant, traceId = '' }: Row<'captures'>): boolean =>
+    isExcluded(windows, { timeMs, variant }, (pattern) => found.get(pattern)?.has(traceId) ?? false);
 }
 
 const bytesOf = (files: readonly LedgerFile[]): number => total(files.map(({ size }) => size));

@@ -1,6 +1,7 @@
 /** Folds rows of the ledger to counts by hour and variant: those of a run, or those of the endpoint as all runs together know it. */
 
 import type { QualityCell, QualityCounts } from '../core/contract/quality.ts';
+import { WINDOW } from '../ledger/excluded.ts';
 import { addEvent, inForce, isAbove, isTraced, subjectOf } from '../ledger/precedence.ts';
 import type { Column, Row, Table } from '../ledger/tables.ts';
 import { bound, isCountable, MAX_VARIANTS, nameOf, numberCounts, OTHER } from './cell.ts';
@@ -13,6 +14,8 @@ interface FoldOptions {
   measures: readonly Measure[];
   /** Only what the run of the rows has done itself: traces that it wrote, and verdicts that it gave. */
   ofRun?: boolean;
+  /** Whether a capture is in a window that is excluded now. A run counts by the windows that it has read. */
+  isExcluded?: ((row: Pick<Folded<'captures'>, 'time' | 'variant' | 'traceId'>) => boolean) | undefined;
 }
 
 /** The columns that counts are made of: a fold sees no others. */
@@ -20,7 +23,18 @@ const EVENT = ['hour', 'variant', 'serving', 'precedence', 'traceId', 'run', 'ke
 export const FOLDED = {
   captures: [
     ...EVENT,
-    ...['bucket', 'version', 'outcome', 'reason', 'errorKind', 'failedCall', 'call', 'inputTokens'],
+    ...[
+      'time',
+      'notTraffic',
+      'bucket',
+      'version',
+      'outcome',
+      'reason',
+      'errorKind',
+      'failedCall',
+      'call',
+      'inputTokens',
+    ],
     ...['outputTokens', 'rows', 'replyForm', 'isEmpty', 'digests', 'masked', 'maskedCounts', 'evaluated'],
     ...['judgeable', 'strata', 'unmeasured', 'notJudged', 'reasons'],
   ],
@@ -37,6 +51,8 @@ export const COUNTED = Object.keys(FOLDED) as (keyof typeof FOLDED)[];
 /** What is known of a subject: the row that counts, and the first and the last evaluation. */
 export interface Line {
   row: Folded<'captures'>;
+  /** Each run that has traced it did so by a rule that says that it is no traffic. */
+  isByRule: boolean;
   first?: Folded<'captures'>;
   last?: Folded<'captures'>;
 }
@@ -44,8 +60,8 @@ export interface Line {
 const NO_CAPTURES: readonly (string | undefined)[] = ['duplicate', 'missing', 'outsideWindow', 'retried'];
 const IN_QUARANTINE: readonly (string | undefined)[] = ['quarantined', 'refused'];
 
-/** @returns the counts. A row of a replay, and what is excluded, is in none. */
-export function foldRows(rows: FoldedRows, { measures, ofRun = false }: FoldOptions): QualityCounts {
+/** @returns the counts. Replays are in none. Of other captures that are no traffic, only the number is. */
+export function foldRows(rows: FoldedRows, { measures, ofRun = false, isExcluded }: FoldOptions): QualityCounts {
   const verdictsOf = Map.groupBy(rows.verdicts, ({ traceId }) => traceId);
   const predictionsOf = Map.groupBy(rows.inferences, ({ traceId }) => traceId);
   const cells = new Cells();
@@ -54,6 +70,13 @@ export function foldRows(rows: FoldedRows, { measures, ofRun = false }: FoldOpti
     if (!row.serving) continue;
     const cell = cells.of(row);
     const isCounted = !ofRun || row.outcome !== 'alreadyThere';
+    const isLeftOut = ofRun ? row.notTraffic !== undefined : line.isByRule || isExcluded?.(row);
+    if (isLeftOut && isTraced(row)) {
+      if (!isCounted || row.failedCall !== undefined) continue;
+      addCount(cell, 'notTraffic');
+      addSource(cell, row);
+      continue;
+    }
     if (isCounted) addOutcome(cell, row);
     if (!isTraced(row) || row.failedCall !== undefined) continue;
     const verdicts = inForce(verdictsOf.get(row.traceId) ?? [], ({ scorer }) => scorer);
@@ -88,13 +111,15 @@ function linesIn(captures: readonly Folded<'captures'>[]): Iterable<Line> {
 
 function addLine(lines: Map<string, Line>, row: Folded<'captures'>): void {
   const subject = subjectOf(row);
-  const line: Line = lines.get(subject) ?? { row };
+  const line: Line = lines.get(subject) ?? { row, isByRule: true };
   lines.set(subject, line);
   // Once a replay's, for ever.
   const serving = (row.serving ?? false) && (line.row.serving ?? false);
   if (isAbove(row, line.row)) line.row = row;
   if (line.row.serving !== serving) line.row = { ...line.row, serving };
-  if (!row.evaluated) return;
+  if (isTraced(row) && (row.notTraffic ?? WINDOW) === WINDOW) line.isByRule = false;
+  // What no judge was to be asked about says nothing of the scorers.
+  if (!row.evaluated || row.notTraffic !== undefined) return;
   if (line.first === undefined || !isAbove(row, line.first)) line.first = row;
   if (isAbove(row, line.last)) line.last = row;
 }
@@ -154,9 +179,13 @@ function addOutcome(cell: QualityCell, row: Folded<'captures'>): void {
     addCount(within(cell, 'replies', replyForm), 'all');
     if (row.isEmpty) addCount(within(cell, 'replies', replyForm), 'empty');
   }
-  if (call !== undefined) addCount(within(cell, 'byClient'), call === 'stream' ? 'streams' : 'calls');
+  addSource(cell, row);
   for (const digest of digests)
     addCount(within(cell, 'digests', call === undefined ? 'dataCapture' : 'client'), digest);
+}
+
+function addSource(cell: QualityCell, { call }: Folded<'captures'>): void {
+  if (call !== undefined) addCount(within(cell, 'byClient'), call === 'stream' ? 'streams' : 'calls');
 }
 
 /** Returns the predicted class or number, as text: where the reply has only scores, the class of the largest one. */

@@ -6,7 +6,7 @@ import { callDigests } from '../captures/call-digests.ts';
 import { failureOf, kindBesideRates } from '../captures/failure.ts';
 import { HOUR_MS } from '../captures/files/capture-path.ts';
 import type { TraceRecord } from '../captures/trace/types.ts';
-import type { Capture } from '../captures/types.ts';
+import type { Capture, NotTraffic } from '../captures/types.ts';
 import type { QualityObservations } from '../core/contract/quality.ts';
 import type { Chances } from '../judge/scorers/chances.ts';
 import type { Row } from '../ledger/tables.ts';
@@ -37,27 +37,24 @@ export interface CountedCapture {
   replaced: readonly string[];
 }
 
-/**
- * Returns the columns that identify a line, whatever its outcome. @param replay the run of the replay that sent the
- * request
- */
-export const lineFacts = ({ inferenceTimeMs, format }: Capture, replay?: string): CaptureFacts => ({
+/** Returns the columns that identify a line, whatever its outcome. */
+export const lineFacts = ({ inferenceTimeMs, format }: Capture, notTraffic?: NotTraffic): CaptureFacts => ({
   time: inferenceTimeMs,
   format,
-  serving: replay === undefined,
+  ...(notTraffic?.by === 'replay' ? { serving: false } : { serving: true, notTraffic: notTraffic?.name }),
 });
 
 /** @param rows of a table, how many of its predictions are counted */
 export function captureFacts(
   capture: Capture,
-  { replay, rows }: { replay?: string | undefined; rows?: number | undefined } = {},
+  { notTraffic, rows }: { notTraffic?: NotTraffic | undefined; rows?: number | undefined } = {},
 ): CaptureFacts {
   const { call, usage, masked, request, response } = capture;
   const error = failureOf(capture);
   const failedCall = kindBesideRates(capture);
   const said = failedCall === undefined ? saidIn(capture) : undefined;
   return {
-    ...lineFacts(capture, replay),
+    ...lineFacts(capture, notTraffic),
     ...(error && { errorKind: nameOf(String(call?.error?.kind ?? error.statusCode ?? error.type ?? 'unnamed')) }),
     failedCall,
     ...(call && { call: call.streamed ? 'stream' : 'call' }),

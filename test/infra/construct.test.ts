@@ -76,6 +76,7 @@ it('reads every prop as its setting', () => {
     JUDGED_CAPTURES_PER_DAY: '500',
     EVALUATION_BUDGET_USD: '0.5',
     EVALUATION_ALWAYS: '[{"name":"long replies","replyTokensOver":800}]',
+    NOT_TRAFFIC: '[{"name":"canary","inferenceId":"canary-*"}]',
     QUALITY_OBJECTIVES: '[{"scorer":"safety","atLeast":0.95,"over":"1d"}]',
     ALARM_QUOTES: 'true',
     JUDGE_RATIONALES: 'failures',

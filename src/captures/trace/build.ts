@@ -6,10 +6,10 @@ import { ofContent } from '../content.ts';
 import { failureOf } from '../failure.ts';
 import { capturePathOf } from '../files/capture-path.ts';
 import { isObject } from '../json.ts';
-import type { Capture, Inference, Payload, QuarantineCause, RawLine } from '../types.ts';
+import type { Capture, Inference, NotTraffic, Payload, QuarantineCause, RawLine } from '../types.ts';
 import { viewTools } from './chat-view.ts';
 import { exchangeAttributes, exchangeTrace, lineTraceId } from './exchange.ts';
-import { childSpanIdOf, REPLAY_TAG, RUN_TAG, rootSpanIdOf } from './ids.ts';
+import { childSpanIdOf, NOT_TRAFFIC_TAG, REPLAY_TAG, RUN_TAG, rootSpanIdOf } from './ids.ts';
 import { requestPreview, responsePreview } from './preview.ts';
 import { type SpanContent, spanContentOf, spanTypeOf } from './span-content.ts';
 import { CHANGES, Storer } from './storable.ts';
@@ -22,8 +22,7 @@ interface TraceOptions {
   endpointName: string;
   /** The run that writes the trace. */
   run?: string;
-  /** The run of the replay that sent the request, if that is certain. */
-  replay?: string | undefined;
+  notTraffic?: NotTraffic | undefined;
 }
 
 /** The limit for the status message of a span, which MLflow shows on one line. */
@@ -44,8 +43,11 @@ export function buildTrace(capture: Capture, raw: RawLine, options: TraceOptions
     return capture.content === 'none' ? withoutTexts(whole) : whole;
   });
   // The content is built before it is known whether the request's replay id is accepted.
-  const { replay = capture.replayRun } = options;
-  const sent = { replay_run: replay, [REPLAY_TAG]: options.replay === undefined ? undefined : 'true' };
+  const { by, name } = options.notTraffic ?? {};
+  const sent =
+    by === 'replay'
+      ? { replay_run: name, [REPLAY_TAG]: 'true' }
+      : { replay_run: capture.replayRun, [NOT_TRAFFIC_TAG]: name };
   return exchangeTrace({ ...trace, tags: { ...trace.tags, ...fittedTags(sent) } }, capture);
 }
 
@@ -97,6 +99,10 @@ export function callerOf({ userId, sessionId: own, exchange }: Capture): Pick<Tr
     ...(userId === undefined ? {} : { userId: fitted(userId) }),
   };
 }
+
+/** Returns the inference id that the caller chose, in the form of the trace. */
+export const chosenId = ({ capturedInferenceId: id }: Pick<Capture, 'capturedInferenceId'>): string | undefined =>
+  id === undefined ? undefined : fitted(id);
 
 /** Returns the reason for quarantining a line if its trace could not be built. */
 export function traceNotBuilt(error: unknown): QuarantineCause {

@@ -17,6 +17,8 @@ export const RUN_TAG = 'monitoring_run';
  * set it.
  */
 export const REPLAY_TAG = 'sent_by_replay';
+/** The tag of other requests that were no traffic when they were traced. */
+export const NOT_TRAFFIC_TAG = 'not_traffic';
 
 /**
  * Returns the trace id: `tr-` and 32 hex digits of SHA-256(experiment id, newline, raw line).

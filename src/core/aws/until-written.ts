@@ -1,6 +1,8 @@
 /** Changes an object that others change too. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RetryableError } from '../errors/errors.ts';
+import type { Work } from './storage.ts';
+import { parseStored } from './storage-errors.ts';
 
 /** Others need up to some seconds for a change. */
 const ATTEMPTS = 25;
@@ -20,4 +22,14 @@ export async function untilWritten<T>(where: string, change: () => Promise<{ res
     await sleep(Math.random() * LONGEST_WAIT_MS);
   }
   throw new RetryableError('StorageUnavailable', `Others changed the object ${ATTEMPTS} times in a row`, { where });
+}
+
+/** Changes a list in the work bucket, also while others do. @throws RetryableError `StorageUnavailable` */
+export function changeJson<T>({ storage, workBucket }: Work, key: string, change: (list: T[]) => T[]): Promise<string> {
+  const where = `s3://${workBucket}/${key}`;
+  return untilWritten(where, async () => {
+    const { text = '[]', etag } = (await storage.getText(workBucket, key)) ?? {};
+    const result = await storage.putJsonIf(workBucket, key, change(parseStored(text, where)), etag);
+    return result === undefined ? undefined : { result };
+  });
 }

@@ -24,7 +24,9 @@ export interface QualityCell {
    * reach the endpoint.
    */
   failedCalls?: Record<string, number>;
-  /** The part of `captures` that the capture client wrote. The others are of Data Capture. */
+  /** Captures beside these that are no traffic: those of a rule of `NOT_TRAFFIC`, or of an excluded window. */
+  notTraffic?: number;
+  /** The part of `captures` and `notTraffic` that the capture client wrote. The others are of Data Capture. */
   byClient?: { streams?: number; calls?: number };
   /** A few unstreamed calls of each source, by digests of their inference id and of their content. */
   digests?: { client?: Record<string, number>; dataCapture?: Record<string, number> };

@@ -116,6 +116,8 @@ export const ledgerKeys = {
   mergesPrefix: 'ledger/merges/',
   /** The list of forgotten traces, whose ids are never written again. */
   forgotten: 'ledger/forgotten.json',
+  /** The windows of captures that are no traffic. */
+  excluded: 'ledger/excluded.json',
   /** The results of queries, which Athena writes. */
   resultsPrefix: 'athena/',
 };

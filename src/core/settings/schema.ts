@@ -63,6 +63,22 @@ const origin = z
 
 const keyArn = setting('the ARN of a KMS key (not of an alias)', z.string().regex(KEY_ARN).optional());
 
+/** In patterns, each `*` stands for any characters. */
+const pattern = z.string().min(1).max(200);
+const trafficRuleSchema = z
+  .strictObject({
+    name: z.string().min(1).max(50),
+    inferenceId: pattern.optional(),
+    /** By the name of the custom attribute, or of the field of `metadata` in the payload. */
+    attributes: z.record(z.string(), pattern).optional(),
+    variant: pattern.optional(),
+  })
+  .refine(({ name: _, attributes, ...rule }) => Object.keys({ ...rule, ...attributes }).length > 0, {
+    message: 'a rule needs a condition in addition to its name',
+  });
+/** Captures that meet all conditions of a rule are no traffic. */
+export type TrafficRule = z.infer<typeof trafficRuleSchema>;
+
 const ratesSchema = z.strictObject({
   input: z.number().min(0),
   output: z.number().min(0),
@@ -140,6 +156,8 @@ export const functionSettings = described({
   EVALUATION_BUDGET_USD: numberIn(0, Number.MAX_VALUE).default(20),
   /** Rules that `createAlwaysRule` checks. */
   EVALUATION_ALWAYS: jsonOf(z.array(z.unknown())).default([]),
+  /** Captures that are traced, but neither judged nor counted with the others. */
+  NOT_TRAFFIC: jsonOf(z.array(trafficRuleSchema).max(20)).default([]),
   /** Objectives that `readObjectives` checks. */
   QUALITY_OBJECTIVES: jsonOf(z.array(z.unknown())).default([]),
   /** How labels are compared with the endpoint's answers. */

@@ -3,13 +3,15 @@
  * labels that the hour has had, and the other lines are rows. The two change together, so no label counts twice, even
  * if functions are killed or repeated.
  */
-
+import { fitted } from '../../captures/trace/text.ts';
 import type { Storage } from '../../core/aws/storage.ts';
 import { untilWritten } from '../../core/aws/until-written.ts';
 import type { LabeledRow } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
 import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts';
+import { matchesGlob } from '../../core/values/glob.ts';
+import { isExcluded, readExcluded } from '../../ledger/excluded.ts';
 import { gzipped } from '../gzip.ts';
 import { type JoinOutcome, storedLines } from '../labels/waiting.ts';
 
@@ -56,6 +58,18 @@ export async function* readLabeled(
 ): AsyncGenerator<LabeledRow> {
   const open = (hour: string) => openHour(storage, bucket, hour);
   for await (const { rows } of inOrder(OPEN_AT_ONCE, hours, open)) yield* rows;
+}
+
+/** Yields those of them that are traffic, which figures are made of. */
+export async function* readTraffic(...of: Parameters<typeof readLabeled>): AsyncGenerator<LabeledRow> {
+  const [storage, workBucket] = of;
+  const excluded = await readExcluded({ storage, workBucket });
+  for await (const row of readLabeled(...of)) {
+    const { variant, second, row: index } = row;
+    const id = fitted(index === undefined ? row.id : row.id.slice(0, row.id.lastIndexOf('_')));
+    const has = (pattern: string) => matchesGlob(pattern, id);
+    if (!isExcluded(excluded, { timeMs: second * 1000, variant }, has)) yield row;
+  }
 }
 
 /**

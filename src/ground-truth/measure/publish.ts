@@ -12,7 +12,7 @@ import { hourMs } from '../../quality/counts-store.ts';
 import { keepMeasurement, readMeasurement, type TrueMeasurement } from '../../quality/objective-states.ts';
 import { hourOf } from '../../quality/tally.ts';
 import { isMissed, readTrueObjectives, type TrueObjective } from '../../quality/true-objectives.ts';
-import { labeledHours, readLabeled } from '../join/labeled-store.ts';
+import { labeledHours, readTraffic } from '../join/labeled-store.ts';
 import { STEP_RESERVE_MS, type StepDependencies, type StepResult } from '../types.ts';
 import type { TruthFigures } from './figures.ts';
 import { decideKind, measureTruth } from './measure.ts';
@@ -71,7 +71,7 @@ async function measuring(
   const { WORK_BUCKET: bucket, GROUND_TRUTH: settings, SHADOW_VARIANTS: shadow } = deps.environment;
   const rowsIn = async (from: string, to: string) => {
     const hours = await labeledHours(deps.storage, bucket, { from, to });
-    return () => readLabeled(deps.storage, bucket, hours);
+    return () => readTraffic(deps.storage, bucket, hours);
   };
   const end = hoursLater(changed.at(-1) as string, 1);
   const begin = hoursLater(end, -Math.max(24, ...objectives.map(({ hours }) => hours)));

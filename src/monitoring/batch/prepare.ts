@@ -126,12 +126,12 @@ async function findRequests(
   const beforeHeavy = async ({ raw }: HeavyLine): Promise<void> => {
     if (atWork.isEach) await atWork.begin(raw.place);
   };
-  for await (const { traceId, raw, read, replay, range } of eachOf(all.portions(beforeHeavy))) {
+  for await (const { traceId, raw, read, notTraffic, range } of eachOf(all.portions(beforeHeavy))) {
     if (atWork.isEach) await atWork.begin(raw.place);
     const capture = read();
     const { variant } = capturePathOf(raw.place.key);
     const rule = () => always(capture, { variant });
-    const view = { capture, timeMs: timeOf(capture), rule, replay };
+    const view = { capture, timeMs: timeOf(capture), rule, notTraffic };
     // An absent trace is written with the answers of the job.
     const trace = stored.get(traceId) ?? (createsTraces(request) ? NO_TRACE_YET : undefined);
     const { judge } = pendingVerdicts(

@@ -4,8 +4,8 @@ import { readLines } from '../../captures/lines/read-lines.ts';
 import type { Storage } from '../../core/aws/storage.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
-import { Marks } from '../../replay/marks/believe.ts';
 import { type HeavyLine, type LightLine, LineDecoder, type LineReading } from './decode-lines.ts';
+import { notTrafficIn } from './not-traffic.ts';
 import { openRanges, type UnnumberedChunk } from './ranges.ts';
 
 /** A line, or a range that cannot be read although others of the chunk can; with the ordinal of the range. */
@@ -29,7 +29,7 @@ export async function* readChunk(
   const areExchanges = replay !== undefined;
   const decoder = new LineDecoder(environment, { experimentId: chunk.experimentId, window, areExchanges }, how);
   // A run over a replay judges the replay's own requests.
-  const marks = areExchanges ? undefined : new Marks(storage, environment.WORK_BUCKET);
+  const decide = areExchanges ? undefined : await notTrafficIn(work, environment.NOT_TRAFFIC);
   for await (const opened of openRanges(work, chunk)) {
     const { index: range } = opened;
     if (opened.fault !== undefined) {
@@ -39,12 +39,13 @@ export async function* readChunk(
     const lines = readLines(opened.bytes, opened.range, { maxLineBytes: environment.MAX_LINE_BYTES });
     for await (const line of lines) {
       const decoded = await decoder.decode(line);
-      if (decoded.kind !== 'heavy') yield { range, ...(await marked(decoded, marks)) };
-      else yield { range, ...decoded, read: async () => marked(await decoded.read(), marks) };
+      if (decoded.kind !== 'heavy') yield { range, ...(await marked(decoded, decide)) };
+      else yield { range, ...decoded, read: async () => marked(await decoded.read(), decide) };
     }
   }
 }
 
-async function marked(line: LightLine, marks: Marks | undefined): Promise<LightLine> {
-  return line.kind === 'capture' ? { ...line, replay: await marks?.runOf(line.capture) } : line;
+async function marked(line: LightLine, decide?: Awaited<ReturnType<typeof notTrafficIn>>): Promise<LightLine> {
+  if (line.kind !== 'capture') return line;
+  return { ...line, notTraffic: await decide?.(line.capture, line.raw.place.key) };
 }

@@ -3,7 +3,15 @@
 import { decodeLine } from '../../captures/decode.ts';
 import type { LineRead } from '../../captures/lines/read-lines.ts';
 import { lineTraceId } from '../../captures/trace/exchange.ts';
-import type { Capture, DecodedLine, DecodeOptions, LinePlace, QuarantineCause, RawLine } from '../../captures/types.ts';
+import type {
+  Capture,
+  DecodedLine,
+  DecodeOptions,
+  LinePlace,
+  NotTraffic,
+  QuarantineCause,
+  RawLine,
+} from '../../captures/types.ts';
 import { BYTES_A_CHARACTER, tooHeavyNote } from '../../captures/weight.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
 import { functionMb, weightAtOnce } from '../../core/process/memory.ts';
@@ -17,8 +25,8 @@ export interface CaptureLine {
   traceId: string;
   /** The line is identical to an earlier line of the chunk. */
   duplicate: boolean;
-  /** The run of the replay that sent the request, if that is certain: it is traced, but neither judged nor counted. */
-  replay?: string | undefined;
+  /** Absent: it is traffic. */
+  notTraffic?: NotTraffic | undefined;
   /** The memory that the line takes when decoded, in bytes. */
   weight: number;
   /** Set if the line can be traced, but other work on it needs more memory than available. */

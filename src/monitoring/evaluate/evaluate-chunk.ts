@@ -3,7 +3,7 @@
  * verdicts.
  */
 import { capturePathOf } from '../../captures/files/capture-path.ts';
-import { callerOf } from '../../captures/trace/build.ts';
+import { callerOf, chosenId } from '../../captures/trace/build.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { EvaluateReceipt, JudgeSpend, LogReceipt } from '../../core/contract/receipts.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
@@ -217,7 +217,7 @@ class EvaluateChunk {
   #plan(line: ReadCapture, allStored: ReadonlyMap<string, StoredTrace>): PlannedWork[] {
     const { scorers, always } = this.#deps;
     const { options, run } = this.#request;
-    const { traceId, replay } = line;
+    const { traceId, notTraffic } = line;
     const capture = line.read();
     const isAsked = isRepeated(this.#request) && this.#deps.answers !== undefined;
     const question = isAsked ? this.#assessor.questionOf({ traceId, capture }) : undefined;
@@ -226,12 +226,15 @@ class EvaluateChunk {
     const isAbsent = stored === undefined && this.#mayCreate;
     const { variant } = capturePathOf(line.raw.place.key);
     const rule = () => always(capture, { variant });
-    const view = { capture, timeMs: this.#assessor.timeMsOf(capture), rule, replay };
+    const view = { capture, timeMs: this.#assessor.timeMsOf(capture), rule, notTraffic };
     const pending = pendingVerdicts(traceId, view, isAbsent ? NO_TRACE_YET : stored, scorers, this.#howOf(line), run);
-    const isKept = replay === undefined && !options.replay && (stored !== undefined || !this.#request.chunk.traced);
+    // A window may be taken back.
+    const isServing = notTraffic === undefined || notTraffic.by === 'window';
+    const isKept = isServing && !options.replay && (stored !== undefined || !this.#request.chunk.traced);
     const rows = isKept ? this.#predictions.add(capture, traceId, line.raw.place) : undefined;
-    const facts = captureFacts(capture, { replay, rows });
-    const work = { ...line, pending, stored, facts, caller: callerOf(capture), question };
+    const facts = captureFacts(capture, { notTraffic, rows });
+    const caller = { ...callerOf(capture), inferenceId: isServing ? chosenId(capture) : undefined };
+    const work = { ...line, pending, stored, facts, caller, question };
     if (isAbsent || stored !== undefined) return [work];
     this.#settleMissing(work);
     return [];

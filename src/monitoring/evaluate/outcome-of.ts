@@ -60,7 +60,8 @@ export function outcomeOf(
   const scorers = scorersOf(item, result, run);
   if (result.trace === 'missing') return { ...known, scorers };
   const verdicts = lineVerdicts(item, result, run);
-  const isTold = !result.isOfOtherChunk && facts?.failedCall === undefined && facts?.serving !== false;
+  const isTraffic = facts?.serving !== false && facts?.notTraffic === undefined;
+  const isTold = !result.isOfOtherChunk && facts?.failedCall === undefined && isTraffic;
   return {
     ...{ ...known, scorers, verdicts },
     ...(areJudged && { evaluation: evaluationOf(item, verdicts) }),

@@ -1,6 +1,6 @@
 /** Decides which scorers a trace still needs, and why it does not need the others: the terms of the second equation. */
 
-import type { Capture } from '../../captures/types.ts';
+import type { Capture, NotTraffic } from '../../captures/types.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
 import { unlessFaulty } from '../../core/process/own-fault.ts';
 import { applicability } from '../../judge/scorers/applicability.ts';
@@ -44,8 +44,8 @@ type Decision = 'judge' | { term: 'notJudgeable' | 'notSampled'; reason: string 
 interface CaptureView {
   capture: Capture;
   timeMs: number;
-  /** The run of the replay that sent the request, which is not judged. */
-  replay?: string | undefined;
+  /** Set if it is not judged. */
+  notTraffic?: NotTraffic | undefined;
   /** Returns the name of the rule that has this capture judged regardless of the sample. */
   rule(): string | undefined;
 }
@@ -72,8 +72,9 @@ export function pendingVerdicts(
   const sample = laterSample(stratum, now);
   const pending: PendingVerdicts = { ...lists, beyond: 0, replaces: new Set(), stratum, sample, rule, chances };
   const every = askedOf(scorers);
-  if (stored === undefined || view?.replay !== undefined) {
-    const reason = stored === undefined ? 'traceMissing' : 'sentByReplay';
+  if (stored === undefined || view?.notTraffic !== undefined) {
+    const why = view?.notTraffic?.by === 'replay' ? 'sentByReplay' : 'notTraffic';
+    const reason = stored === undefined ? 'traceMissing' : why;
     pending.settled = every.map(({ name: scorer }) => ({ scorer, term: 'notJudgeable', reason }));
     return pending;
   }

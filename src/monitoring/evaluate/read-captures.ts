@@ -14,7 +14,7 @@ import { KILLED, type LineAtWork } from '../chunk/line-at-work.ts';
 import type { LineOutcomes } from '../outcomes/line-outcome.ts';
 import { HeldCaptures } from './held-captures.ts';
 
-interface Line extends Pick<CaptureLine, 'raw' | 'replay' | 'traceId'> {
+interface Line extends Pick<CaptureLine, 'raw' | 'notTraffic' | 'traceId'> {
   /** The ordinal of its range in the chunk. */
   range: number;
 }
@@ -52,9 +52,9 @@ export class ChunkCaptures {
 
   add(range: number, line: LightLine): void {
     if (line.kind === 'capture') {
-      const { traceId, weight, duplicate, raw, onlyTraced, replay } = line;
-      if (duplicate) this.duplicates.push({ traceId, range, raw, facts: lineFacts(line.capture, replay) });
-      else this.captures.push({ traceId, range, raw, weight, read: this.#held.hold(line), onlyTraced, replay });
+      const { traceId, weight, duplicate, raw, onlyTraced, notTraffic } = line;
+      if (duplicate) this.duplicates.push({ traceId, range, raw, facts: lineFacts(line.capture, notTraffic) });
+      else this.captures.push({ traceId, range, raw, weight, read: this.#held.hold(line), onlyTraced, notTraffic });
     } else if (line.kind === 'outsideWindow') {
       const { raw, traceId, capture } = line;
       const facts = lineFacts(capture);

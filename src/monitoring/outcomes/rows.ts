@@ -43,7 +43,7 @@ export function hourOfLine(line: Placed): string {
 export const variantOfLine = ({ place }: Pick<Placed, 'place'>): string =>
   nameOf(capturePathOf(place.key).variant ?? NO_VARIANT);
 
-/** Returns a row for each line, for each verdict, and for each trace with a user or a session. */
+/** Returns a row for each line, for each verdict, and for each trace with an id that a caller chose. */
 export function rowsOf(
   request: ChunkRequest,
   { SAGEMAKER_ENDPOINT_NAME: endpoint }: Pick<LambdaEnvironment, 'SAGEMAKER_ENDPOINT_NAME'>,
@@ -75,7 +75,7 @@ export function rowsOf(
       const ranks = precedenceOf(verdict.state, isDecoded, isPast ? 0 : revision, ofScorer);
       rows.verdicts.push({ ...event, ...verdict, traceId, precedence: ranks });
     }
-    if (isTraced(line) && (caller?.userId ?? caller?.sessionId) !== undefined) {
+    if (isTraced(line) && (caller?.userId ?? caller?.sessionId ?? caller?.inferenceId) !== undefined) {
       const precedence = precedenceOf(outcome, isDecoded, revision, name);
       rows['ids/people'].push({ ...event, ...caller, traceId, precedence, time: timeOfLine(line) });
     }

@@ -77,7 +77,7 @@ export async function estimateChunk(
       const range = chunk.ranges[read.range];
       const line = read.kind === 'heavy' ? await read.read() : read;
       if (line.kind === 'unread' && range !== undefined) failed.push({ range, error: toNamedError(line.fault) });
-      if (line.kind !== 'capture' || line.duplicate || line.replay !== undefined) continue;
+      if (line.kind !== 'capture' || line.duplicate || line.notTraffic !== undefined) continue;
       const { capture, traceId, raw } = line;
       const { variant } = capturePathOf(raw.place.key);
       const chances = chancesOf(options, range);

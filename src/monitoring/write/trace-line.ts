@@ -10,7 +10,7 @@ import { isOutOfTime, timeOf, withinTime } from '../../core/process/within-time.
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { type CaptureLine, decodeOptions } from '../chunk/decode-lines.ts';
 
-type TraceableLine = Pick<CaptureLine, 'raw' | 'capture' | 'replay'>;
+type TraceableLine = Pick<CaptureLine, 'raw' | 'capture' | 'notTraffic'>;
 
 /** Returns the trace of a line, or the reason why it has none. */
 export function traceLine(
@@ -27,11 +27,11 @@ export function traceLine(
 
 /** If building it takes too long, the trace shows the line as captured. */
 function built(
-  { raw, capture, replay }: TraceableLine,
+  { raw, capture, notTraffic }: TraceableLine,
   { run, chunk: { experimentId } }: ChunkRequest,
   environment: LambdaEnvironment,
 ): TraceRecord {
-  const options = { experimentId, endpointName: environment.SAGEMAKER_ENDPOINT_NAME, run, replay };
+  const options = { experimentId, endpointName: environment.SAGEMAKER_ENDPOINT_NAME, run, notTraffic };
   const build = (of: Capture): TraceRecord =>
     withinTime(timeOf(of, raw.bytes.length), () => buildTrace(of, raw, options));
   try {

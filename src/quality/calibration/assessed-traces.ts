@@ -1,6 +1,9 @@
 /** Reads traces with their assessments and tags from MLflow, page by page. */
-import { REPLAY_TAG } from '../../captures/trace/ids.ts';
+import { NOT_TRAFFIC_TAG, REPLAY_TAG } from '../../captures/trace/ids.ts';
+import { fitted } from '../../captures/trace/text.ts';
 import { checkNames } from '../../core/errors/nearest.ts';
+import { matchesGlob } from '../../core/values/glob.ts';
+import { type ExcludedWindow, isExcluded } from '../../ledger/excluded.ts';
 import { searchTraces } from '../../mlflow/existing-traces.ts';
 import type { AssessmentReply, TraceInfoReply } from '../../mlflow/replies.ts';
 import type { MlflowRest } from '../../mlflow/rest.ts';
@@ -22,6 +25,8 @@ export interface TraceQuery {
   newestFirst?: boolean | undefined;
   /** Shadow variants, whose traces are left out unless the filter names them. */
   shadow?: readonly string[] | undefined;
+  /** Windows whose traces are left out. */
+  excluded?: readonly ExcludedWindow[] | undefined;
   progress?: ((traces: number) => void) | undefined;
 }
 
@@ -34,7 +39,15 @@ export interface VerdictQuery extends TraceQuery {
 
 const VARIANT_TAG = 'sagemaker_variant_name';
 /** Tags that only some captures have, so that a window may lack them. */
-const SOMETIMES = ['status_code', 'empty_reply', 'inference_id', 'inference_mismatch', 'replay_run', 'capture_notes'];
+const SOMETIMES = [
+  'status_code',
+  'empty_reply',
+  'inference_id',
+  'inference_mismatch',
+  'replay_run',
+  'capture_notes',
+  NOT_TRAFFIC_TAG,
+];
 
 /** Returns the shadow variants whose traces a query leaves out, because its filter does not name them. */
 export const shadowLeftOut = ({
@@ -52,7 +65,7 @@ export async function* assessedTraces(
   rest: Pick<MlflowRest, 'repeat'>,
   query: TraceQuery,
 ): AsyncGenerator<AssessedTrace> {
-  const { experimentId, fromMs, toMs, progress } = query;
+  const { experimentId, fromMs, toMs, excluded = [], progress } = query;
   const filter = [
     ...(fromMs === undefined ? [] : [`timestamp_ms >= ${fromMs}`]),
     ...(toMs === undefined ? [] : [`timestamp_ms < ${toMs}`]),
@@ -62,7 +75,11 @@ export async function* assessedTraces(
   let traces = 0;
   const order = { order_by: [`timestamp_ms ${query.newestFirst ? 'DESC' : 'ASC'}`] };
   for await (const page of searchTraces(rest, experimentId, { filter: filter || undefined, ...order })) {
-    yield* page.filter(({ tags }) => !leftOut.includes(tags[VARIANT_TAG] ?? '') && !(REPLAY_TAG in tags));
+    yield* page.filter(({ request_time: time, tags }) => {
+      const [about, id] = [{ timeMs: Date.parse(time), variant: tags[VARIANT_TAG] }, fitted(tags.inference_id ?? '')];
+      const isLeftOut = REPLAY_TAG in tags || leftOut.includes(tags[VARIANT_TAG] ?? '');
+      return !isLeftOut && !isExcluded(excluded, about, (pattern) => matchesGlob(pattern, id));
+    });
     traces += page.length;
     progress?.(traces);
   }

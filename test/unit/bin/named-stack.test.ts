@@ -113,6 +113,7 @@ const CALLS: Record<string, [args: readonly string[], shows: RegExp]> = {
   open: [['--print'], /^http.*\nchat \(stack alpha\)$/ms],
   rates: [[...DAYS, ...RULE], /^chat \(stack alpha\)\n2026-11-20 00:00.*experiment_name=chat/s],
   sql: [['select 1'], /^chat \(stack alpha\)\n.*\b1 row, 0\.0 kB scanned.*sqlWorkGroup-alpha.*sqlDatabase-alpha/s],
+  traffic: [[], /^chat \(stack alpha\)\nNo window is excluded.*\nwork-alpha ledger\/excluded.json/s],
   find: [['--user', 'jane', ...DAYS], /^chat \(stack alpha\)\n\n0 traces\n.*dataset --filter.*\nwork-alpha $/s],
   forget: [['--user', 'jane', '--yes'], /^chat \(stack alpha\)\nThe ledger has no such id.*\nwork-alpha $/s],
   'ground-truth': [[], /NoLabels.*work-alpha/s],
@@ -183,7 +184,7 @@ test.each([
   expect(stderr.includes(`JUDGE_PRICES={"${profile}":{"input":2,"output":10}}`)).toBe(isTold);
 });
 
-test.each(['runs', 'worst', 'find', 'forget', 'open', 'status', 'rates', 'sql', 'doctor'] as const)(
+test.each(['runs', 'worst', 'traffic', 'find', 'forget', 'open', 'status', 'rates', 'sql', 'doctor'] as const)(
   '%s --json',
   async (name) => {
     const { stdout } = await run([name, ...(CALLS[name]?.[0] ?? []), '--stack', 'chat', '--json'], NONE, beta);
