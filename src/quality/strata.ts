@@ -12,7 +12,7 @@ import { goodValue } from '../judge/scorers/values.ts';
 import type { Scorer } from '../judge/types.ts';
 import { type CountedCell, hourMs } from './counts-store.ts';
 import { ERROR_REPLIES } from './objectives.ts';
-import { ALWAYS, chanceOf, EVERY_CAPTURE } from './sample.ts';
+import { chanceOf, EVERY_CAPTURE, isAlways } from './sample.ts';
 
 /** Returns the verdicts of a stratum, and how many of them pass. */
 export const passing =
@@ -43,7 +43,7 @@ interface Stratum<S> {
   counts: S;
 }
 
-const isOfRule = ({ sample }: { sample: string }): boolean => sample.startsWith(ALWAYS);
+const isOfRule = ({ sample }: { sample: string }): boolean => isAlways(sample);
 
 /**
  * Returns the strata of a scorer in a cell. `UNJUDGED` takes the share of the drawn captures that was held, or that failed
