@@ -78,7 +78,7 @@ function addPicked(to: Intervals, judge: Judge, counts: Counts): void {
     ...some(failedGood, false, true, ofFailed),
     ...some(failedBad, false, false, ofFailed),
   ];
-  const made = correctedShare([{ captures: JUDGED, judged: JUDGED, passed }], labels);
+  const made = correctedShare({ strata: [{ captures: JUDGED, judged: JUDGED, passed }], labels });
   if (made !== null) add(to, judge, made);
 }
 

@@ -151,9 +151,9 @@ export async function simulateWeeks(
   }
   const read = await readWindowLabels(mlflow.rest, { experimentId: '1', scorers: SCORERS, only: ['safety'] });
   const { labels, others, covered } = labelsByCell(read.labels, read.covered)('safety', [...hours.values()]);
-  const made = correctedShare([counted], labels, others, covered);
+  const made = correctedShare({ strata: [counted], labels, others, covered });
   const even = labels.map((label) => ({ ...label, weight: 1 }));
-  const unweighted = correctedShare([counted], even);
+  const unweighted = correctedShare({ strata: [counted], labels: even });
   if (made === null || unweighted === null) throw new Error('There are no captures');
   const own = traffic.filter(picked);
   const captures = own.reduce((sum, one) => sum + one.captures, 0);

@@ -97,16 +97,11 @@ function scorerSection({ objectives, active }: PageFacts, { rates }: Figures): P
   const rows = seen.map((rate): Cell[] => {
     const { scorer, good, n, is, judge } = rate;
     const name = good !== null ? goodName(scorer) : is === undefined ? `${scorer} (mean)` : `${scorer} = ${is}`;
-    const about = good === null ? '' : (severity(scorer) ?? '');
+    const about = `${good === null ? '' : (severity(scorer) ?? '')}${representedText(rate)}`;
     const value = measured(good ?? judge, good === null && is === undefined ? number : percent);
     const own = objectives.filter(({ measure }) => scorerOf(measure, active) === scorer);
     const objective = own.map((one) => `${met(one)} ${isolated(objectiveText(one))}`).join('<br>');
-    return [
-      drawing(`${isolated(name)} <span class="soft">${about}${representedText(rate)}</span>`),
-      value,
-      count(n),
-      drawing(objective),
-    ];
+    return [drawing(`${isolated(name)} <span class="soft">${about}</span>`), value, count(n), drawing(objective)];
   });
   return sheet('Quality', note, ['scorer', 'good', 'judged', 'objective'], rows);
 }

@@ -131,9 +131,8 @@ export const capturesIn = (strata: Strata): number => total(strata, 'captures');
 export function shareOf(strata: Strata): SampledShare {
   const asked = [...strata].filter(([name]) => name !== EMPTY).map(([, stratum]) => stratum);
   // Empty replies alone do not represent the others.
-  if (asked.some(({ captures }) => captures > 0) && asked.every(({ judged }) => judged <= 0))
-    return { share: 0, of: 0 };
-  const found = weigh([...strata.values()]);
+  const isUnknown = asked.some(({ captures }) => captures > 0) && asked.every(({ judged }) => judged <= 0);
+  const found = isUnknown ? null : weigh([...strata.values()]);
   if (found === null) return { share: 0, of: 0 };
   const represented = 1 - (strata.get(UNJUDGED)?.captures ?? 0) / capturesIn(strata);
   return { share: 1 - found.share, of: found.of, represented };

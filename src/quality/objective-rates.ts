@@ -1,28 +1,22 @@
 /** The rate of each objective in a window, with the estimate that rates have, and whether the objective is missed. */
 import type { Storage } from '../core/aws/storage.ts';
-import type { SampleCounts } from '../core/contract/quality.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { correctedShare, weigh } from '../core/statistics/corrected-share.ts';
 import type { Measured } from '../core/statistics/sampled-mean.ts';
 import type { CountedCell } from './counts-store.ts';
 import { readDetectors, readMeasurement } from './objective-states.ts';
 import { ERROR_REPLIES, type Measure, type Objective, objectivesOf } from './objectives.ts';
-import { ERROR, emptyOf, type Period, passing, representedBy, sampleOf, strataOf } from './strata.ts';
+import { ERROR, emptyOf, passing, type Represented, sampleOf, strataOf } from './strata.ts';
 import { readTrueObjectives, type TrueObjective } from './true-objectives.ts';
 
 /** The rate of an objective, or of one of its variants, with its 95% interval. */
-interface MeasuredRate extends Omit<Measured, 'value'> {
+interface MeasuredRate extends Omit<Measured, 'value'>, Represented {
   /** The share that passes; of error replies the share that they are; a figure of true answers. `null` without any verdict or label. */
   value: number | null;
   /** Verdicts, or labelled predictions. */
   n: number;
   /** Number of independent cases of equal weight with the same information. Absent for true answers. */
   of?: number;
-  /** Captures that could be judged, or labelled predictions. */
-  captures: number;
-  /** As of a rate. */
-  represented?: number;
-  gaps?: Period[];
 }
 
 export interface ObjectiveRate extends MeasuredRate {
@@ -87,22 +81,18 @@ export async function objectiveRates(
 }
 
 /** Returns the share of the captures that passes the measure of an objective, or that is error replies. */
-function measureRate({ name, scorer, passes }: Measure, cells: readonly CountedCell[]) {
+function measureRate({ name, scorer = ERROR_REPLIES, passes }: Measure, cells: readonly CountedCell[]): MeasuredRate {
   // The counts have every value as a text.
-  const verdictsOf = passing((value) => passes(value) || (/^(true|false)$/.test(value) && passes(value === 'true')));
-  const read = (counts: SampleCounts) => {
+  const isPassing = (value: string) => passes(value) || (/^(true|false)$/.test(value) && passes(value === 'true'));
+  const verdictsOf = passing((value) => (scorer === ERROR_REPLIES ? value === ERROR : isPassing(value)));
+  const rows = strataOf(scorer, cells, (counts) => {
     const { cases: judged, passed = 0 } = counts.measures?.[name] ?? {};
     return judged === undefined ? verdictsOf(counts) : { judged, passed };
-  };
-  const isError = passing((value) => value === ERROR);
-  const sample = sampleOf(
-    scorer === undefined ? strataOf(ERROR_REPLIES, cells, isError) : strataOf(scorer, cells, read),
-  );
-  const { strata, unjudged } = sample;
-  const failed = emptyOf(scorer, cells);
-  const { n = 0, judge } = correctedShare(strata, [], [], undefined, { failed, unjudged }) ?? {};
+  });
+  const { strata, beside, of: captures } = sampleOf(rows, emptyOf(scorer, cells));
+  const { n = 0, judge } = correctedShare({ strata, labels: [], ...beside }) ?? {};
   const { value = null, low = null, high = null } = judge ?? {};
-  return { n, ...representedBy(sample), of: weigh(strata)?.of ?? 0, value, low, high };
+  return { n, ...captures, of: weigh(strata)?.of ?? 0, value, low, high };
 }
 
 const isAbout = ({ variant }: Objective, of: string, { SHADOW_VARIANTS: shadow }: ObjectiveSettings): boolean =>

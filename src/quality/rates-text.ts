@@ -8,7 +8,8 @@ import { namedCounts } from '../core/text/terminal-text.ts';
 import type { TimeWindow } from './counts-store.ts';
 import NAMES from './outcome-names.json' with { type: 'json' };
 import type { Outcomes, ScorerOutcomes } from './outcomes.ts';
-import type { GroupRates, Rate } from './rates.ts';
+import type { GroupRates } from './rates.ts';
+import type { Represented } from './strata.ts';
 
 const BARS = '▁▂▃▄▅▆▇█';
 /** Mark in a trend for a period without verdicts. */
@@ -36,14 +37,13 @@ const MAX_GAPS = 3;
 /**
  * Says which captures the verdicts of a figure do not represent.
  *
- * @returns such as `, of 93.0% of the captures; nothing judged 2026-11-20 14:00 to 19:00`; empty if they represent all
+ * @returns such as `, of 93.0% of the captures; nothing judged 2026-11-20 14:00 to 2026-11-20 19:00 UTC`; empty if they represent all
  */
-export function representedText({ represented = 1, gaps = [] }: Pick<Rate, 'represented' | 'gaps'>): string {
+export function representedText({ represented = 1, gaps = [] }: Omit<Represented, 'captures'>): string {
   if (represented === 1 || represented === 0) return '';
-  const times = gaps.slice(0, MAX_GAPS).map(({ from, to }) => {
-    const [start, end] = [from, to].map((at) => time(at).replace(' UTC', '')) as [string, string];
-    return `${start} to ${end.startsWith(start.slice(0, 11)) ? end.slice(11) : end}`;
-  });
+  const times = gaps
+    .slice(0, MAX_GAPS)
+    .map(({ from, to }) => windowText({ fromMs: Date.parse(from), toMs: Date.parse(to) }));
   const more = gaps.length > MAX_GAPS ? ` and ${gaps.length - MAX_GAPS} times more` : '';
   const when = times.length > 0 ? `; nothing judged ${times.join(', ')}${more}` : '';
   return `, of ${percent(Math.min(represented, 0.999))} of the captures${when}`;

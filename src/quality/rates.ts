@@ -19,24 +19,18 @@ import { ERROR_REPLIES } from './objectives.ts';
 import { outcomesIn, type ScorerOutcomes } from './outcomes.ts';
 import { type Quantiles, quantilesOf } from './quantiles.ts';
 import { EVERY_CAPTURE } from './sample.ts';
-import { ERROR, emptyOf, type Period, passing, representedBy, type Sample, sampleOf, strataOf } from './strata.ts';
+import { ERROR, emptyOf, passing, type Represented, sampleOf, strataOf } from './strata.ts';
 
 /** A figure of a group of captures. */
-export interface Rate {
+export interface Rate extends Represented {
   /** A scorer, or `error replies`. */
   scorer: string;
   /** The value that the share counts. Absent for the mean of a numeric scorer. */
   is?: string;
   /** Verdicts. */
   n: number;
-  /** Captures that could be judged, and empty replies that fail without. */
-  captures: number;
-  /** Empty replies among them; absent instead of 0. */
+  /** Empty replies among the captures; absent instead of 0. */
   empty?: number;
-  /** The share of the captures that the verdicts represent; absent instead of 1. */
-  represented?: number;
-  /** The hours in which nothing was judged, though captures could be; absent without any. */
-  gaps?: Period[];
   /** The judge's share or mean; `null` without verdicts. A mean of too few has no interval. */
   judge: Measured | null;
   /** The share that people would pass; `null` if their labels do not determine it. */
@@ -112,8 +106,6 @@ export function scorersIn(cells: readonly CountedCell[]): string[] {
 export function groupRates(cells: readonly CountedCell[], query: RatesQuery): GroupRates[] {
   const groups = [...Map.groupBy(cells, (cell) => groupOf(cell, query.by))].toSorted(([a], [b]) => (a < b ? -1 : 1));
   const { active, scorers: names = scorersIn(cells) } = query;
-  // A trend is the judge's own.
-  const unlabelled = { ...query, labelsOf: NO_LABELS };
   return groups.map(([group, members]) => {
     const stepOf = stepsOf(query, group);
     const cellsBy = Map.groupBy(members, ({ hour }) => stepOf(hour));
@@ -127,8 +119,9 @@ export function groupRates(cells: readonly CountedCell[], query: RatesQuery): Gr
       const counts = countsOf(name, members, query);
       const rowsBy = Map.groupBy(counts.rows, ({ hour }) => stepOf(hour));
       const trend = Array.from({ length: stepOf.count }, (_, step) => {
-        const rows = rowsBy.get(step) ?? [];
-        return rateOf(name, cellsBy.get(step) ?? [], unlabelled, { ...counts, rows }).judge?.value ?? null;
+        // A trend is the judge's own.
+        const own = { ...counts, rows: rowsBy.get(step) ?? [], labelsOf: NO_LABELS };
+        return rateOf(name, cellsBy.get(step) ?? [], query, own).judge?.value ?? null;
       });
       return withGood({ ...rateOf(name, members, query, counts), trend }, query);
     });
@@ -157,18 +150,14 @@ interface ScorerCounts {
   values: Record<string, number>;
   bins: LogBins;
   rows: ReturnType<typeof strataOf<Verdicts>>;
+  labelsOf: LabelsOf;
 }
 
 /** Verdicts, with sums of values or numbers. */
 type Verdicts = Record<'judged' | 'passed' | 'sum' | 'squares', number>;
 
 /** @param value the value that counts as passed. Default: the scorer's own */
-function countsOf(
-  scorer: string,
-  cells: readonly CountedCell[],
-  { active }: Pick<RatesQuery, 'active'>,
-  value?: string,
-): ScorerCounts {
+function countsOf(scorer: string, cells: readonly CountedCell[], query: RatesQuery, value?: string): ScorerCounts {
   const own = cells.map(({ cell }) => ({ cell: { scorers: { [scorer]: cell.scorers?.[scorer] ?? {} } } }));
   const samples = Object.entries(sumOfCells(own).scorers?.[scorer] ?? {});
   const [values, bins]: [Record<string, number>, LogBins] = [{}, {}];
@@ -179,53 +168,42 @@ function countsOf(
   const isMean = samples.some(([, { numbers }]) => numbers !== undefined);
   const isErrors = scorer === ERROR_REPLIES;
   const isComputed = isErrors || (samples.length > 0 && samples.every(([sample]) => sample === EVERY_CAPTURE));
-  const is = isErrors ? ERROR : (value ?? passingValue(scorer, active, values));
+  const is = isErrors ? ERROR : (value ?? passingValue(scorer, query.active, values));
   const verdictsOf = passing((one) => one === is);
   const rows = strataOf(scorer, cells, (counts): Verdicts => {
     if (!isMean) return { ...verdictsOf(counts), sum: 0, squares: 0 };
     const { sum: total = 0, squares = 0 } = counts.numbers ?? {};
     return { judged: countOf(counts.numbers?.bins ?? {}), passed: 0, sum: total, squares };
   });
-  return { is, isComputed, isMean, values, bins, rows };
+  const labelsOf = isComputed || isMean ? NO_LABELS : (query.labelsOf ?? NO_LABELS);
+  return { is, isComputed, isMean, values, bins, rows, labelsOf };
 }
 
 function rateOf(scorer: string, cells: readonly CountedCell[], query: RatesQuery, counts: ScorerCounts): Rate {
-  const { is, isComputed, isMean, values, bins, rows } = counts;
-  const [sample, failed] = [sampleOf(rows), emptyOf(scorer, cells)];
-  const { strata, unjudged } = sample;
-  const { labels, others, covered } = labelsOf(counts, scorer, cells, query);
+  const { is, isComputed, isMean, values, bins, rows, labelsOf } = counts;
+  const failed = emptyOf(scorer, cells);
+  const { strata, beside, of } = sampleOf(rows, failed);
+  const labelled = labelsOf(scorer, cells);
   const made = isMean
-    ? meanOf(sample, scaleOf(scorer, query))
-    : correctedShare(strata, labels, others, covered, { failed, unjudged });
-  const facts = {
-    ...{ scorer, ...(!isMean && is !== ERROR && { is }), ...representedBy(sample, failed) },
-    ...{ ...(failed > 0 && { empty: failed }), trend: [], good: null, values },
-  };
-  if (made === null) return { ...facts, ...NO_RATE, labels: labels.length };
+    ? meanOf(scorer, strata, beside.unjudged, query)
+    : correctedShare({ strata, ...beside, ...labelled });
+  const known = { scorer, ...(!isMean && scorer !== ERROR_REPLIES && { is }), ...of };
+  const facts = { ...known, ...(failed > 0 && { empty: failed }), trend: [], good: null, values };
+  if (made === null) return { ...facts, ...NO_RATE, labels: labelled.labels.length };
   const quantiles = isMean && { quantiles: quantilesOf(bins) };
   return { ...facts, ...made, ...(isComputed && { method: 'computed', ...quantiles }) };
 }
 
-const labelsOf = (
-  { isComputed, isMean }: Pick<ScorerCounts, 'isComputed' | 'isMean'>,
-  scorer: string,
-  cells: readonly CountedCell[],
-  query: RatesQuery,
-): ReturnType<LabelsOf> => (isComputed || isMean ? NO_LABELS : (query.labelsOf ?? NO_LABELS))(scorer, cells);
-
 const NO_RATE = { n: 0, judge: null, share: null, low: null, high: null, method: 'no verdicts', covered: null };
 
 /** Returns the mean of numbers over the strata, each with the weight of its captures. */
-function meanOf({ strata, unjudged }: Sample<SampledNumbers>, scale: ReturnType<typeof scaleOf>) {
+function meanOf(scorer: string, strata: readonly SampledNumbers[], unjudged: number, { active }: RatesQuery) {
   if (strata.length === 0) return null;
+  const known = active.find(({ name }) => name === scorer);
+  const scale = known?.kind === 'judge' && known.values.kind === 'number' ? known.values : undefined;
   const judge = sampledMean(strata, scale, unjudged);
   const n = sum(strata.map(({ judged }) => judged));
   return { ...NO_RATE, n, judge, low: judge.low, high: judge.high, method: 'judge only', labels: 0 };
-}
-
-function scaleOf(scorer: string, { active }: Pick<RatesQuery, 'active'>) {
-  const known = active.find(({ name }) => name === scorer);
-  return known?.kind === 'judge' && known.values.kind === 'number' ? known.values : undefined;
 }
 
 /**
@@ -277,11 +255,11 @@ export function differencesOf(
 ): RateDifference[] {
   return (query.scorers ?? scorersIn([...before, ...after])).flatMap((scorer) => {
     const both = countsOf(scorer, [...before, ...after], query);
-    const { is, isComputed, isMean } = both;
+    const { is, isComputed, isMean, labelsOf } = both;
     if (isMean) return [];
     const sideOf = (cells: readonly CountedCell[]): JudgedSample => {
-      const { strata, unjudged } = sampleOf(countsOf(scorer, cells, query, is).rows);
-      return { strata, unjudged, failed: emptyOf(scorer, cells), ...labelsOf(both, scorer, cells, query) };
+      const { strata, beside } = sampleOf(countsOf(scorer, cells, query, is).rows, emptyOf(scorer, cells));
+      return { strata, ...beside, ...labelsOf(scorer, cells) };
     };
     const made = correctedDifference(sideOf(before), sideOf(after));
     if (made === null) return [];

@@ -37,8 +37,10 @@ export const UNJUDGED = 'unjudged';
 export const ERROR = 'error';
 const REPLY = 'reply';
 
-/** A stratum of the sample, with sums of its captures, its verdicts (`judged`), and others. */
-interface Stratum<S> {
+/** Sums of a stratum. */
+type Sums = Record<'captures' | 'judged', number>;
+/** A stratum of the sample in an hour of a variant. */
+interface Stratum<S> extends Omit<CountedCell, 'cell'> {
   sample: string;
   counts: S;
 }
@@ -46,36 +48,51 @@ interface Stratum<S> {
 const isOfRule = ({ sample }: { sample: string }): boolean => isAlways(sample);
 
 /**
- * Returns the strata of a scorer in a cell. `UNJUDGED` takes the share of the drawn captures that was held, or that failed
- * if most of them did; without verdicts, it takes all captures, unless so few verdicts are expected that chance may leave
- * none.
+ * Returns the strata of a scorer in each cell. `UNJUDGED` takes the share of the drawn captures that was held, or that
+ * failed if most of them did; without verdicts, it takes all captures, unless so few verdicts are expected that chance
+ * may leave none.
  *
  * @param read returns the verdicts of a stratum
  */
-export function strataIn<V extends { judged: number }>(
+export function strataOf<V extends Pick<Sums, 'judged'>>(
   scorer: string,
-  { captures: all = 0, errorReplies = 0, scorers = {}, notJudged = {} }: QualityCell,
+  cells: readonly CountedCell[],
   read: (counts: SampleCounts) => V,
-): Stratum<V & { captures: number }>[] {
-  const ofErrors = { [EVERY_CAPTURE]: { values: { [ERROR]: errorReplies, [REPLY]: Math.max(0, all - errorReplies) } } };
-  const counted: Record<string, SampleCounts> = scorer === ERROR_REPLIES ? ofErrors : (scorers[scorer] ?? {});
-  const strata = Object.entries(counted).map(([sample, own]) => {
-    const [verdicts, { captures: known = 0 }] = [read(own), own];
-    const { judged } = verdicts;
-    // The counts of a new scorer lack captures that were evaluated earlier. Its sample shows how many there are.
-    const captures = known < judged ? Math.round(judged / (chanceOf(sample) || 1)) : known;
-    return { sample, counts: { ...verdicts, captures } };
+): Stratum<V & Sums>[] {
+  return cells.flatMap(({ hour, variant, cell }) => {
+    const strata = Object.entries(countsOf(scorer, cell)).map(([sample, own]) => {
+      const [verdicts, { captures: known = 0 }] = [read(own), own];
+      const { judged } = verdicts;
+      // The counts of a new scorer lack captures that were evaluated earlier. Its sample shows how many there are.
+      const captures = known < judged ? Math.round(judged / (chanceOf(sample) || 1)) : known;
+      return { hour, variant, sample, counts: { ...verdicts, captures } };
+    });
+    const { held = 0, failed = 0 } = cell.notJudged?.[scorer] ?? {};
+    const unjudged = leaveOut(strata, held + (failed > judgedIn(strata) ? failed : 0));
+    if (unjudged > 0) strata.push({ hour, variant, sample: UNJUDGED, counts: { ...read({}), captures: unjudged } });
+    return strata;
   });
-  const { held = 0, failed = 0 } = notJudged[scorer] ?? {};
-  let lost = held + (failed > judgedIn(strata) ? failed : 0);
-  let unjudged = 0;
+}
+
+/** Returns the counts of a scorer by stratum. */
+function countsOf(
+  scorer: string,
+  { captures = 0, errorReplies = 0, scorers }: QualityCell,
+): Record<string, SampleCounts> {
+  if (scorer !== ERROR_REPLIES) return scorers?.[scorer] ?? {};
+  return { [EVERY_CAPTURE]: { values: { [ERROR]: errorReplies, [REPLY]: Math.max(0, captures - errorReplies) } } };
+}
+
+/** Takes the captures that the verdicts do not represent out of the strata of a cell. @returns their number */
+function leaveOut(strata: readonly Stratum<Sums>[], lost: number): number {
   const asked = strata.filter(({ sample }) => sample !== EVERY_CAPTURE);
+  let [left, unjudged] = [lost, 0];
   for (const own of [asked.filter(isOfRule), asked.filter((one) => !isOfRule(one))]) {
     const judged = judgedIn(own);
     const expected = sum(own.map(({ sample, counts }) => chanceOf(sample) * counts.captures));
     // Of the captures that a rule chose, it is known how many have no verdict.
-    const gone = own.every(isOfRule) ? Math.min(lost, Math.max(0, expected - judged)) : lost;
-    lost -= gone;
+    const gone = own.every(isOfRule) ? Math.min(left, Math.max(0, expected - judged)) : left;
+    left -= gone;
     const isByChance = expected > 0 && expected < DUE;
     const kept = judged + gone > 0 ? judged / (judged + gone) : Number(isByChance);
     for (const { counts } of own) {
@@ -84,33 +101,19 @@ export function strataIn<V extends { judged: number }>(
       counts.captures = captures;
     }
   }
-  return unjudged > 0 ? [...strata, { sample: UNJUDGED, counts: { ...read({}), captures: unjudged } }] : strata;
+  return unjudged;
 }
 
-const judgedIn = (strata: readonly { counts: { judged: number } }[]): number =>
+const judgedIn = (strata: readonly { counts: Pick<Sums, 'judged'> }[]): number =>
   sum(strata.map(({ counts }) => counts.judged));
-
-type Sums = Record<'captures' | 'judged', number>;
-/** A stratum of an hour of a variant. */
-type Placed<S> = Stratum<S> & Pick<CountedCell, 'hour' | 'variant'>;
-
-/** Returns the strata of a scorer in cells; see `strataIn`. */
-export const strataOf = <V extends { judged: number }>(
-  scorer: string,
-  cells: readonly CountedCell[],
-  read: (counts: SampleCounts) => V,
-): Placed<V & { captures: number }>[] =>
-  cells.flatMap(({ hour, variant, cell }) =>
-    strataIn(scorer, cell, read).map(({ sample, counts }) => ({ hour, variant, sample, counts })),
-  );
 
 /**
  * Joins strata with fewer than 5 verdicts to their neighbours: to the next chance of the hour, then to the next hour of
  * the variant; the last ones to those before. Captures that a rule chose are joined among themselves only, and those of
  * code scorers are one stratum.
  */
-export function joinedStrata<V extends Sums>(strata: readonly Placed<V>[]): V[] {
-  const isWhole = ({ sample }: Placed<V>): boolean => sample === EVERY_CAPTURE || sample === UNJUDGED;
+export function joinedStrata<V extends Sums>(strata: readonly Stratum<V>[]): V[] {
+  const isWhole = ({ sample }: Stratum<V>): boolean => sample === EVERY_CAPTURE || sample === UNJUDGED;
   const kinds = Map.groupBy(strata, (one) => (isWhole(one) ? one.sample : `${isOfRule(one)} ${one.variant}`));
   return [...kinds.values()].flatMap((own) => {
     if (own.some(isWhole)) return together(own, Infinity).map(({ counts }) => counts);
@@ -136,26 +139,20 @@ function together<V extends Sums>(strata: readonly { counts: V }[], fewest = FEW
   return made.slice(0, -1);
 }
 
-/** A period of whole hours, ISO 8601. */
-export interface Period {
-  from: string;
-  to: string;
+/** What a figure says about the captures that it is of. */
+export interface Represented {
+  /** Captures that could be judged, and empty replies that fail without. */
+  captures: number;
+  /** The share of the captures that the verdicts represent; absent instead of 1. */
+  represented?: number;
+  /** The hours in which nothing was judged though captures could be, ISO 8601; absent without any. */
+  gaps?: { from: string; to: string }[];
 }
 
-/** The verdicts of a scorer on some captures. */
-export interface Sample<V> {
-  /** Strata with verdicts. */
-  strata: V[];
-  /** Captures that the verdicts do not represent. */
-  unjudged: number;
-  /** The hours in which nothing was judged, though captures could be. */
-  gaps: Period[];
-}
-
-/** @param rows in time */
-export function sampleOf<V extends Sums>(rows: readonly Placed<V>[]): Sample<V> {
+/** Returns strata with verdicts, and the captures beside them. @param rows in time @param failed empty replies */
+export function sampleOf<V extends Sums>(rows: readonly Stratum<V>[], failed = 0) {
   const strata = joinedStrata(rows);
-  const gaps: Period[] = [];
+  const gaps: { from: string; to: string }[] = [];
   let isOpen = false;
   for (const [hour, own] of Map.groupBy(rows, (row) => row.hour)) {
     const isGap = own.some(({ sample }) => sample === UNJUDGED) && judgedIn(own) === 0;
@@ -165,19 +162,12 @@ export function sampleOf<V extends Sums>(rows: readonly Placed<V>[]): Sample<V> 
     }
     isOpen = isGap;
   }
+  const captures = failed + sum(strata.map((stratum) => stratum.captures));
   // A variant without any verdict has no neighbours.
-  const unjudged = sum(strata.map(({ captures, judged }) => (judged > 0 ? 0 : captures)));
-  return { strata: strata.filter(({ judged }) => judged > 0), unjudged, gaps };
-}
-
-/** Returns what a rate says about the captures that its verdicts do not represent. @param failed empty replies */
-export function representedBy({ strata, unjudged, gaps }: Sample<Sums>, failed = 0) {
-  const captures = sum(strata.map((stratum) => stratum.captures)) + unjudged + failed;
-  return {
-    captures,
-    ...(unjudged > 0 && { represented: 1 - unjudged / captures }),
-    ...(gaps.length > 0 && { gaps }),
-  };
+  const unjudged = sum(strata.map((stratum) => (stratum.judged > 0 ? 0 : stratum.captures)));
+  const represented = unjudged > 0 && { represented: 1 - unjudged / captures };
+  const of: Represented = { captures, ...represented, ...(gaps.length > 0 && { gaps }) };
+  return { strata: strata.filter(({ judged }) => judged > 0), beside: { failed, unjudged }, of };
 }
 
 /**
@@ -213,7 +203,8 @@ export function goodStrata(
   const good = subject === ERROR_REPLIES ? REPLY : known && goodValue(known);
   if (good === undefined) return {};
   const isGood = passing((value) => value === String(good));
-  const asked = Object.fromEntries(strataIn(subject, cell, isGood).map(({ sample, counts }) => [sample, counts]));
+  const strata = strataOf(subject, [{ hour: '', variant: '', cell }], isGood);
+  const asked = Object.fromEntries(strata.map(({ sample, counts }) => [sample, counts]));
   const empty = emptyOf(subject, [{ cell }]);
   return empty > 0 ? { ...asked, [EMPTY]: { captures: empty, judged: empty, passed: 0 } } : asked;
 }

@@ -117,27 +117,28 @@ function judgeErrors(labels: readonly LabeledPair[]): JudgeErrors | undefined {
  * narrow as any estimate from the same labels. TPR and TNR from all labels are used only if these labels are too few
  * (10 of the rarer class) and labels of other captures of the same judge suffice.
  *
- * @param labels of these captures
- * @param others labels of other captures, judged by the same judge and scorer
- * @param covered the judged captures that `labels` represent, if not all; the share then covers only these
  * @returns `null` without captures, or if captures could be judged and none was
  */
-export function correctedShare(
-  strata: readonly JudgedStratum[],
-  labels: readonly LabeledPair[],
-  others: readonly LabeledPair[] = [],
-  covered?: readonly JudgedStratum[],
-  beside: Beside = {},
-): CorrectedShare | null {
-  const found = openShares({ strata, labels, others, ...(covered && { covered }), ...beside });
+export function correctedShare(sample: JudgedSample): CorrectedShare | null {
+  const found = openShares(sample);
   if (found === null) return null;
   const { made, judge, own } = found;
   const { value, ...ends } = closed(own);
   return { ...made, judge: closed(judge), share: made.share === null ? null : value, ...ends };
 }
 
-/** Captures of a sample beside its strata. */
-export interface Beside {
+/** A sample of captures, with verdicts and labels. */
+export interface JudgedSample extends Beside {
+  strata: readonly JudgedStratum[];
+  labels: readonly LabeledPair[];
+  /** Labels of other captures, judged by the same judge and scorer. */
+  others?: readonly LabeledPair[];
+  /** The judged captures that `labels` represent, if not all; the share then covers only these. */
+  covered?: readonly JudgedStratum[] | undefined;
+}
+
+/** The captures of a sample beside its strata. */
+interface Beside {
   /** Captures that are known to fail without a judge: no label corrects them. */
   failed?: number;
   /** Captures without a verdict that the verdicts do not represent. */
@@ -162,21 +163,15 @@ function opened({ value, low, high }: Estimate, judged: number, { failed = 0, un
   const open = openPart({ represented: 1 - unjudged / all });
   const kept = (judged + unjudged) / all;
   const part = open > 0 ? judged / all : kept;
-  return {
-    value: kept * value,
-    known: part * value,
-    low: part * low,
-    high: part * high,
-    open,
-  };
+  return { value: kept * value, known: part * value, low: part * low, high: part * high, open };
 }
 
 const closed = ({ value, low, high, open }: Open): Estimate => ({ value, low, high: high + open });
 
 /** Returns the figures of all captures: the judge's, and people's. */
 function openShares(sample: JudgedSample): { made: CorrectedShare; judge: Open; own: Open } | null {
-  const { strata, labels, others, covered, failed = 0, unjudged = 0 } = sample;
-  const made = correctedJudged(strata, labels, others, covered);
+  const { strata, failed = 0, unjudged = 0 } = sample;
+  const made = correctedJudged(sample);
   if (made === null) {
     if (failed === 0 || capturesIn(strata) + unjudged > 0) return null;
     return openShares({ strata: [{ captures: failed, judged: failed, passed: 0 }], labels: [] });
@@ -191,12 +186,7 @@ function openShares(sample: JudgedSample): { made: CorrectedShare; judge: Open; 
   };
 }
 
-function correctedJudged(
-  strata: readonly JudgedStratum[],
-  labels: readonly LabeledPair[],
-  others: readonly LabeledPair[] = [],
-  covered?: readonly JudgedStratum[],
-): CorrectedShare | null {
+function correctedJudged({ strata, labels, others = [], covered }: JudgedSample): CorrectedShare | null {
   const weighed = weigh(strata);
   if (weighed === null) return null;
   const judge = scoreInterval(weighed.share, weighed.of);
@@ -210,11 +200,7 @@ function correctedJudged(
   const coveredShare = covered && weigh(covered);
   if (!coveredShare) return { ...known, ...correctedBy(weighed, cells) };
   const made = correctedBy(coveredShare, cells);
-  return {
-    ...known,
-    ...made,
-    covered: made.share === null ? null : Math.round(sum(covered.map(({ captures }) => captures))),
-  };
+  return { ...known, ...made, covered: made.share === null ? null : Math.round(capturesIn(covered)) };
 }
 
 /** Returns the share, its interval and the method, by labels of the captures themselves. */
@@ -231,14 +217,6 @@ export function correctedBy(
 }
 
 const shareOf = ({ value: share, low, high }: Estimate) => ({ share, low, high });
-
-/** A sample of captures with its verdicts and labels. */
-export interface JudgedSample extends Beside {
-  strata: readonly JudgedStratum[];
-  labels: readonly LabeledPair[];
-  others?: readonly LabeledPair[];
-  covered?: readonly JudgedStratum[];
-}
 
 /**
  * Each share is a difference, b − a; `share` is `null` if the labels of one sample do not determine its share. `method`
@@ -264,8 +242,7 @@ export function correctedDifference(a: JudgedSample, b: JudgedSample): Corrected
   }
   const { value, low, high } = difference(before.own, after.own);
   const isPart = first.covered !== null || second.covered !== null;
-  const all = (made: CorrectedShare, { strata }: JudgedSample) =>
-    made.covered ?? sum(strata.map(({ captures }) => captures));
+  const all = ({ covered }: CorrectedShare, { strata }: JudgedSample) => covered ?? capturesIn(strata);
   return { judge, share: value, low, high, method, covered: isPart ? all(first, a) + all(second, b) : null };
 }
 

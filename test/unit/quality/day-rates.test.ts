@@ -99,7 +99,7 @@ test('captures that no verdict represents are named, and may have any', () => {
   const rate = rateOf(dayOf(ended));
   expect(rate).toMatchObject({ captures: 10_008, n: 1050, represented: expect.closeTo(1050 / 10_008, 9) });
   expect([holds(rate, 0.64), rate.low < 0.11, rate.high > 0.99]).toEqual([true, true, true]);
-  const text = ', of 10.5% of the captures; nothing judged 2026-11-20 03:00 to 2026-11-21 00:00';
+  const text = ', of 10.5% of the captures; nothing judged 2026-11-20 03:00 to 2026-11-21 00:00 UTC';
   expect(representedText(rate)).toBe(text);
   // Both days could have been all good but for the captures that were judged: what is not known adds up.
   const [change] = differencesOf(dayOf(ended), dayOf(ended), query);

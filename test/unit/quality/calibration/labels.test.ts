@@ -131,7 +131,8 @@ describe('weights', () => {
     expect((await parts()).covered).toEqual([{ captures: 400, judged: 400, passed: 320 }]);
     judged(mlflow, 200, 2, { atMs: START + 30 * DAY_MS });
     label(mlflow, waiting);
-    expect(await parts()).toMatchObject({ covered: [{ judged: 400, passed: 320 }, { captures: 1000, judged: 1000, passed: 800 }] });
+    const covered = [{ judged: 400 }, { captures: 1000, judged: 1000, passed: 800 }];
+    expect(await parts()).toMatchObject({ covered });
     expect((await parts()).labels).toHaveLength(100);
   });
 
