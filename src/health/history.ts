@@ -12,7 +12,7 @@ import type { Scorer } from '../judge/types.ts';
 import { type CountedCell, hourMs, type TimeWindow } from '../quality/counts-store.ts';
 import { goodStrata } from '../quality/strata.ts';
 import { BASELINE_MS, SPANS_MS } from './falls.ts';
-import { type HourOfVerdicts, Series } from './series.ts';
+import { type HourOfVerdicts, type Series, seriesOf } from './series.ts';
 
 /** Time before now whose counts are read: the longest span, and the weeks with which it is compared. */
 export const HISTORY_MS = Math.max(...SPANS_MS) + BASELINE_MS;
@@ -62,7 +62,7 @@ export function historyOf(
     }
   }
   const series = new Map(
-    [...hours].filter(([, own]) => own.length > 0).map(([scorer, own]) => [scorer, new Series(own)]),
+    [...hours].filter(([, own]) => own.length > 0).map(([scorer, own]) => [scorer, seriesOf(own)]),
   );
   const hasWords = cells.some(({ cell }) => (cell.replies?.words?.all ?? 0) > 0);
   return {

@@ -39,49 +39,33 @@ interface Part {
   sums: { hourMs: number; running: Strata }[];
 }
 
-/** The verdicts of one scorer by one version of the judge. */
-export class Series {
+export type Series = ReturnType<typeof seriesOf>;
+
+/** Collects the verdicts of one scorer by one version of the judge. @param hours all hours of the scorer, in time */
+export function seriesOf(hours: readonly HourOfVerdicts[]) {
   /** Version in the newest hour that has only one version. */
-  readonly version: string | undefined;
-  /** The first hour of that version. */
-  readonly firstMs: number;
-  /** Another version came before. */
-  readonly isNewJudge: boolean;
-  readonly parts: readonly Part[];
+  const version = hours.findLast((hour) => hour.version !== undefined && hour.version !== 'mixed')?.version;
+  const firstMs = hours.find((hour) => hour.version === version)?.hourMs ?? Infinity;
+  const parts = new Map<string, Part>();
   /** The share that fails, by variant and hour with verdicts. */
-  readonly #shares = new Map<string, HourOfCases[]>();
-
-  /** @param hours of the scorer, in time */
-  constructor(hours: readonly HourOfVerdicts[]) {
-    this.version = hours.findLast(({ version }) => version !== undefined && version !== 'mixed')?.version;
-    this.firstMs = hours.find(({ version }) => version === this.version)?.hourMs ?? Infinity;
+  const shares = new Map<string, HourOfCases[]>();
+  for (const { hourMs, variant, strata, version: own } of hours) {
     // Hours without sampled captures count for every judge.
-    const own = hours.filter(
-      ({ hourMs, version }) => version === this.version || (version === undefined && hourMs >= this.firstMs),
-    );
-    this.isNewJudge = hours.some(({ version }) => version !== undefined && version !== this.version);
-    const parts = new Map<string, Part>();
-    for (const { hourMs, variant, strata } of own) {
-      const slot = slotOf(hourMs);
-      const part = parts.get(`${slot} ${variant}`) ?? { variant, slot, sums: [] };
-      parts.set(`${slot} ${variant}`, part);
-      const all = new Map(Object.entries(strata));
-      part.sums.push({ hourMs, running: added(part.sums.at(-1)?.running ?? NOTHING, all) });
-      const { share: failing, of: cases } = shareOf(all);
-      const shares = this.#shares.get(variant) ?? [];
-      this.#shares.set(variant, shares);
-      if (cases > 0) shares.push({ hourMs, cases, failing });
-    }
-    this.parts = [...parts.values()];
+    if (own !== version && (own !== undefined || hourMs < firstMs)) continue;
+    const slot = slotOf(hourMs);
+    const part = parts.get(`${slot} ${variant}`) ?? { variant, slot, sums: [] };
+    parts.set(`${slot} ${variant}`, part);
+    const all = new Map(Object.entries(strata));
+    part.sums.push({ hourMs, running: added(part.sums.at(-1)?.running ?? NOTHING, all) });
+    const { share: failing, of: cases } = shareOf(all);
+    const ofVariant = shares.get(variant) ?? [];
+    shares.set(variant, ofVariant);
+    if (cases > 0) ofVariant.push({ hourMs, cases, failing });
   }
-
-  get variants(): string[] {
-    return [...this.#shares.keys()];
-  }
-
-  /** Returns the share that fails in each hour with verdicts. @param variant absent: all together */
-  hours({ fromMs, toMs }: TimeWindow, variant?: string): HourOfCases[] {
-    const all = variant === undefined ? [...this.#shares.values()] : [this.#shares.get(variant) ?? []];
+  const variants = [...shares.keys()];
+  /** Returns the share that fails in each hour with verdicts. @param variant if absent, all variants together */
+  const hoursIn = ({ fromMs, toMs }: TimeWindow, variant?: string): HourOfCases[] => {
+    const all = variant === undefined ? [...shares.values()] : [shares.get(variant) ?? []];
     const within = all.map((hours) => hours.slice(below(hours, fromMs), below(hours, toMs)));
     if (within.length === 1) return within[0] ?? [];
     return [...Map.groupBy(within.flat(), ({ hourMs }) => hourMs)]
@@ -90,14 +74,24 @@ export class Series {
         return { hourMs, cases, failing: some.reduce((total, one) => total + one.cases * one.failing, 0) / cases };
       })
       .toSorted((a, b) => a.hourMs - b.hourMs);
-  }
-
+  };
   /** Returns how much neighbouring hours of the same variant differ; see `factorOf`. */
-  neighbours(window: TimeWindow): ReturnType<typeof neighbours> {
+  const neighboursIn = (window: TimeWindow): ReturnType<typeof neighbours> => {
     const total = { pairs: 0, failing: 0, squares: 0 };
-    for (const variant of this.variants) addCounts(total, neighbours(this.hours(window, variant)));
+    for (const variant of variants) addCounts(total, neighbours(hoursIn(window, variant)));
     return total;
-  }
+  };
+  /** Whether another version came before. */
+  const isNewJudge = hours.some((hour) => hour.version !== undefined && hour.version !== version);
+  return {
+    version,
+    firstMs,
+    isNewJudge,
+    parts: [...parts.values()],
+    variants,
+    hours: hoursIn,
+    neighbours: neighboursIn,
+  };
 }
 
 const NOTHING: Strata = new Map();

@@ -18,8 +18,9 @@ import {
   type HourOutcomes,
   hourOutcomes,
   isAboutSame,
-  LabelGroup,
+  type LabelGroup,
   labeledRow,
+  labelGroup,
   rowKey,
   type Waiting,
 } from './label-group.ts';
@@ -78,7 +79,7 @@ async function joinGroup(group: LabelGroup, deps: StepDependencies): Promise<num
 /** Finds the endpoint and the last hour of each label. @returns `undefined` if there is no time to compare all predictions */
 async function findPredictions(group: LabelGroup, deps: StepDependencies): Promise<Found | undefined> {
   const work = workOf(deps);
-  const sinceMs = group.comparedMs - CLOCK_MARGIN_MS;
+  const sinceMs = group.comparedMs() - CLOCK_MARGIN_MS;
   const listed = await Array.fromAsync(listFiles(work, 'ids/inferences'));
   const files = listed.filter(({ lastModifiedMs }) => lastModifiedMs >= sinceMs);
   const targets: Found['targets'] = new Map();
@@ -193,7 +194,7 @@ export async function joinLabels(cursor: string | null, deps: StepDependencies):
     const segments = await nextGroup(deps, at.after);
     const last = segments.at(-1);
     if (last === undefined) return { cursor: null };
-    const group = new LabelGroup(segments.filter(({ labels }) => labels.length > 0));
+    const group = labelGroup(segments.filter(({ labels }) => labels.length > 0));
     const done = await joinGroup(group, deps);
     const isDone = done === undefined;
     const outcomes = group.outcomes(done, startMs - environment.GROUND_TRUTH.days * DAY_MS);

@@ -89,52 +89,42 @@ const rankOf = (outcome: JoinOutcome): number => ORDER.indexOf(outcomeName(outco
 const better = (a: JoinOutcome | undefined, b: JoinOutcome): JoinOutcome =>
   a === undefined || rankOf(b) < rankOf(a) ? b : a;
 
-/** The labels of some segments, by the id that they name, with their outcomes so far. */
-export class LabelGroup {
-  readonly labels: readonly Waiting[];
-  readonly #segments: WaitingSegment[];
-  readonly #byId: ReadonlyMap<string, Waiting[]>;
+export type LabelGroup = ReturnType<typeof labelGroup>;
 
-  constructor(segments: WaitingSegment[]) {
-    this.#segments = segments;
-    this.labels = segments.flatMap(({ name, labels }) =>
-      labels.map((label) => Object.assign(label, { segment: name })),
-    );
-    this.#byId = Map.groupBy(this.labels, ({ id }) => id);
-    for (const list of this.#byId.values()) list.sort(byTime);
-  }
-
-  /** Returns the labels that name an id, in the order in which they count. */
-  of(id: string): readonly Waiting[] {
-    return this.#byId.get(id) ?? [];
-  }
-
-  /** Whether a label names an id. */
-  readonly has = (id: string): boolean => this.#byId.has(id);
-
-  /** Until when all predictions have been compared with all of these labels, epoch milliseconds. */
-  get comparedMs(): number {
-    return Math.min(...this.#segments.map(({ state }) => state.comparedMs));
-  }
-
-  /**
-   * Returns the outcomes by segment and line.
-   *
-   * @param done the hour up to which predictions were labeled; `undefined`: all were
-   * @param untilMs older labels without a prediction are unknown, once all predictions were compared; epoch milliseconds
-   */
-  outcomes(done: number | undefined, untilMs: number): Map<string, Map<number, LabelOutcome>> {
-    const found = new Map(this.#segments.map(({ name }) => [name, new Map<number, LabelOutcome>()]));
-    for (const { segment, line, outcome, of, lastHour = Number.NEGATIVE_INFINITY, timeMs } of this.labels) {
-      if (of === null) found.get(segment)?.set(line, 'ambiguous');
-      // A label whose id also occurs in a later hour would miss that hour.
-      else if (outcome !== undefined && (done === undefined || lastHour <= done))
-        found.get(segment)?.set(line, outcome);
-      else if (outcome === undefined && done === undefined && timeMs < untilMs && !found.get(segment)?.has(line))
-        found.get(segment)?.set(line, 'unknown');
-    }
-    return found;
-  }
+/** Groups the labels of some segments by the id that they name, with their outcomes so far. */
+export function labelGroup(segments: readonly WaitingSegment[]) {
+  const labels: readonly Waiting[] = segments.flatMap(({ name, labels }) =>
+    labels.map((label) => Object.assign(label, { segment: name })),
+  );
+  const byId = Map.groupBy(labels, ({ id }) => id);
+  for (const list of byId.values()) list.sort(byTime);
+  return {
+    labels,
+    /** Returns the labels that name an id, in the order in which they count. */
+    of: (id: string): readonly Waiting[] => byId.get(id) ?? [],
+    /** Whether a label names an id. */
+    has: (id: string): boolean => byId.has(id),
+    /** The time until which all predictions have been compared with all of these labels, epoch milliseconds. */
+    comparedMs: (): number => Math.min(...segments.map(({ state }) => state.comparedMs)),
+    /**
+     * Returns the outcomes by segment and line.
+     *
+     * @param done the hour up to which predictions were labeled; `undefined`: all were
+     * @param untilMs older labels without a prediction are unknown, once all predictions were compared; epoch milliseconds
+     */
+    outcomes: (done: number | undefined, untilMs: number): Map<string, Map<number, LabelOutcome>> => {
+      const found = new Map(segments.map(({ name }) => [name, new Map<number, LabelOutcome>()]));
+      for (const { segment, line, outcome, of, lastHour = Number.NEGATIVE_INFINITY, timeMs } of labels) {
+        if (of === null) found.get(segment)?.set(line, 'ambiguous');
+        // A label whose id also occurs in a later hour would miss that hour.
+        else if (outcome !== undefined && (done === undefined || lastHour <= done))
+          found.get(segment)?.set(line, outcome);
+        else if (outcome === undefined && done === undefined && timeMs < untilMs && !found.get(segment)?.has(line))
+          found.get(segment)?.set(line, 'unknown');
+      }
+      return found;
+    },
+  };
 }
 
 const byTime = (a: Label, b: Label): number =>

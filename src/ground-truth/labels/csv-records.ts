@@ -21,76 +21,66 @@ const MAX_CHARS = 1024 * 1024;
 export const delimiterOf = (header: string): string =>
   [',', ';', '\t', '|'].toSorted((a, b) => header.split(b).length - header.split(a).length)[0] as string;
 
+export type CsvRecords = ReturnType<typeof csvRecords>;
+
 /** Collects lines into records. */
-export class CsvRecords {
-  readonly #delimiter: string;
-  #open: TextLine[] = [];
-  #chars = 0;
-  #quoted = false;
-
-  constructor(delimiter: string) {
-    this.#delimiter = delimiter;
-  }
-
-  /** Yields the records that end with this line. */
-  *add(next: TextLine): Generator<CsvRecord> {
-    this.#open.push(next);
-    this.#chars += next.text.length;
-    this.#quoted = this.#isQuotedAfter(next.text);
-    if (!this.#quoted) yield this.#close();
-    else if (this.#open.length >= MAX_LINES || this.#chars > MAX_CHARS) yield* this.#giveUp('UnclosedQuote');
-  }
-
-  /** Yields the last record at the end of the file. */
-  *end(): Generator<CsvRecord> {
-    while (this.#open.length > 0) yield* this.#giveUp('CutOff');
-  }
-
+export function csvRecords(delimiter: string) {
+  let open: TextLine[] = [];
+  let chars = 0;
+  let quoted = false;
+  const takeLines = (): [TextLine, ...TextLine[]] => {
+    const lines = open as [TextLine, ...TextLine[]];
+    [open, chars, quoted] = [[], 0, false];
+    return lines;
+  };
   /** The first line is not a record. Later lines may be records. */
-  *#giveUp(name: string): Generator<CsvRecord> {
-    const [first, ...rest] = this.#open;
-    this.#reset();
-    const problem = { name, message: 'a quote is opened in it and not closed' };
-    yield { ...(first as TextLine), problem };
-    for (const line of rest) yield* this.add(line);
+  function* giveUp(name: string): Generator<CsvRecord> {
+    const [first, ...rest] = takeLines();
+    yield { ...first, problem: { name, message: 'a quote is opened in it and not closed' } };
+    for (const line of rest) yield* add(line);
   }
+  /** Yields the records that end with this line. */
+  function* add(next: TextLine): Generator<CsvRecord> {
+    open.push(next);
+    chars += next.text.length;
+    quoted = isQuotedAfter(next.text, delimiter, quoted);
+    if (!quoted) yield recordOf(takeLines(), delimiter);
+    else if (open.length >= MAX_LINES || chars > MAX_CHARS) yield* giveUp('UnclosedQuote');
+  }
+  /** Yields the last record at the end of the file. */
+  function* end(): Generator<CsvRecord> {
+    while (open.length > 0) yield* giveUp('CutOff');
+  }
+  return { add, end };
+}
 
-  #close(): CsvRecord {
-    const [first, ...rest] = this.#open as [TextLine, ...TextLine[]];
-    this.#reset();
-    const at = { line: first.line, isCut: rest.at(-1)?.isCut ?? first.isCut };
-    let { text, line: last } = first;
-    for (const { text: more, line } of rest) {
-      // The scanner leaves out blank lines, but here they are part of a text.
-      text += `${'\n'.repeat(line - last)}${more}`;
-      last = line;
-    }
-    if (!text.includes('"')) return { ...at, cells: text.split(this.#delimiter) };
-    const options = { delimiter: this.#delimiter, relax_quotes: true, relax_column_count: true };
-    try {
-      return { ...at, cells: (parse(text, options)[0] ?? []) as string[] };
-    } catch {
-      return { ...at, problem: { name: 'NotALabel', message: 'its quotes are not those of CSV' } };
-    }
+function recordOf([first, ...rest]: [TextLine, ...TextLine[]], delimiter: string): CsvRecord {
+  const at = { line: first.line, isCut: rest.at(-1)?.isCut ?? first.isCut };
+  let { text, line: last } = first;
+  for (const { text: more, line } of rest) {
+    // The scanner leaves out blank lines, but here they are part of a text.
+    text += `${'\n'.repeat(line - last)}${more}`;
+    last = line;
   }
+  if (!text.includes('"')) return { ...at, cells: text.split(delimiter) };
+  try {
+    const [cells = []] = parse(text, { delimiter, relax_quotes: true, relax_column_count: true });
+    return { ...at, cells: cells as string[] };
+  } catch {
+    return { ...at, problem: { name: 'NotALabel', message: 'its quotes are not those of CSV' } };
+  }
+}
 
-  #reset(): void {
-    this.#open = [];
-    this.#chars = 0;
-    this.#quoted = false;
+/** Follows the quotes of a line. A quote in the middle of a cell is a character like others. */
+function isQuotedAfter(text: string, delimiter: string, before: boolean): boolean {
+  let quoted = before;
+  if (!text.includes('"')) return quoted;
+  let atStart = true;
+  for (let at = 0; at < text.length; at += 1) {
+    const isQuote = text[at] === '"';
+    if (quoted && isQuote && text[at + 1] === '"') at += 1;
+    else if (isQuote && (quoted || atStart)) quoted = !quoted;
+    atStart = text[at] === delimiter;
   }
-
-  /** Follows the quotes of a line. One in the middle of a cell is a character like others. */
-  #isQuotedAfter(text: string): boolean {
-    let quoted = this.#quoted;
-    if (!text.includes('"')) return quoted;
-    let atStart = true;
-    for (let at = 0; at < text.length; at += 1) {
-      const isQuote = text[at] === '"';
-      if (quoted && isQuote && text[at + 1] === '"') at += 1;
-      else if (isQuote && (quoted || atStart)) quoted = !quoted;
-      atStart = text[at] === this.#delimiter;
-    }
-    return quoted;
-  }
+  return quoted;
 }

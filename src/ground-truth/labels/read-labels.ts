@@ -7,7 +7,7 @@ import { PermanentError } from '../../core/errors/errors.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
 import { gunzipped } from '../gzip.ts';
 import { classOrNumber } from '../label-value.ts';
-import { type CsvRecord, CsvRecords, delimiterOf, type TextLine } from './csv-records.ts';
+import { type CsvRecord, type CsvRecords, csvRecords, delimiterOf, type TextLine } from './csv-records.ts';
 import { type LabelField, type LabelProblem, labelOf, labelOfJson, type Places, placesOf } from './label-record.ts';
 
 const LABEL_FILE = /\.(?<format>jsonl|json|csv)(?<gzip>\.gz)?$/i;
@@ -154,7 +154,7 @@ function csvForm({ where, timeMs, settings }: FormOptions): LabelForm {
     }
   };
   const read = (line: TextLine) => {
-    records ??= new CsvRecords(delimiterOf(line.text));
+    records ??= csvRecords(delimiterOf(line.text));
     return items(records.add(line));
   };
   return { read, end: () => items(records?.end()) };

@@ -3,7 +3,7 @@
  * functions: `onMeasured` receives the outcome of each request.
  */
 
-import { RunClock } from '../clock.ts';
+import { type RunClock, runClock } from '../clock.ts';
 import { ConnectionPool } from '../http/pool.ts';
 import {
   CANCELLED_TYPE,
@@ -37,7 +37,7 @@ const STOPPED = { code: 499, type: CANCELLED_TYPE, message: 'The replay was stop
  *     const { sent, unsent } = await sendSchedule({ ...job, schedule: scheduleFromIndex(index, options) });
  */
 export async function sendSchedule(job: SendJob, signal?: AbortSignal): Promise<SendOutcome> {
-  const clock = new RunClock();
+  const clock = runClock();
   const pool = job.pool ?? new ConnectionPool(job.target.origin);
   const { warmup } = job.schedule;
   try {

@@ -57,70 +57,64 @@ interface Group {
   lines?: Promise<Lines>;
 }
 
+/** Divides records into groups that are read together. */
+function groupsOf(entries: readonly IndexEntry[]): Group[] {
+  const groups: Group[] = [];
+  let bytes = 0;
+  for (const entry of entries) {
+    const last = groups.at(-1)?.entries;
+    bytes += entry.length;
+    if (last !== undefined && last.length < GROUP_RECORDS && bytes <= GROUP_BYTES) last.push(entry);
+    else {
+      groups.push({ entries: [entry] });
+      bytes = entry.length;
+    }
+  }
+  return groups;
+}
+
+export type RangeReader = ReturnType<typeof rangeReader>;
+
 /** Reads expected records in their order: directly when they are in memory, else by a promise. */
-export class RangeReader {
-  readonly #files: readonly SourceFile[];
-  readonly #readRange: ReadRange;
-  /** Groups of expected records. The first is the current one. */
-  #groups: Group[] = [];
-  #current: Lines | undefined;
-  readonly #abort = new AbortController();
-
-  constructor(files: readonly SourceFile[], readRange: ReadRange) {
-    this.#files = files;
-    this.#readRange = readRange;
-  }
-
-  /** Announces the next reads, in order. */
-  expect(entries: readonly IndexEntry[]): void {
-    let group: Group = { entries: [] };
-    let bytes = 0;
-    for (const entry of entries) {
-      if (group.entries.length > 0 && (group.entries.length >= GROUP_RECORDS || bytes + entry.length > GROUP_BYTES)) {
-        this.#groups.push(group);
-        group = { entries: [] };
-        bytes = 0;
-      }
-      group.entries.push(entry);
-      bytes += entry.length;
-    }
-    if (group.entries.length > 0) this.#groups.push(group);
-  }
-
-  /** @throws PipelineError such as `CaptureChanged`, `CaptureMissing`, `CaptureUnreadable`, `StorageUnavailable` */
-  read(entry: IndexEntry): Buffer | Promise<Buffer> {
-    return this.#current?.get(entry)?.(entry) ?? this.#advance(entry);
-  }
-
-  async #advance(entry: IndexEntry): Promise<Buffer> {
-    for (let group = this.#groups[0]; group; group = this.#groups[0]) {
-      group.lines ??= this.#load(group.entries);
-      const next = this.#groups[1];
-      if (next) next.lines ??= this.#load(next.entries);
-      this.#current = await group.lines;
-      const lineOf = this.#current.get(entry);
-      if (lineOf) return lineOf(entry);
-      this.#groups.shift();
-    }
-    throw new Error(`Line ${entry.line} of ${this.#files[entry.file]?.name} was not expected to be read`);
-  }
-
-  async #load(entries: readonly IndexEntry[]): Promise<Lines> {
+export function rangeReader(files: readonly SourceFile[], readRange: ReadRange) {
+  /** Groups of expected records. The first group is the current group. */
+  let groups: Group[] = [];
+  let current: Lines | undefined;
+  const abort = new AbortController();
+  const load = async (entries: readonly IndexEntry[]): Promise<Lines> => {
     const lines: Lines = new Map();
     await forEachConcurrently(RANGES_AT_ONCE, coalesce(entries), async (range) => {
-      const failed = (error: Error): LineOf => unreadable(this.#files[range.file] as SourceFile, error);
-      const lineOf = await this.#readRange(range, this.#abort.signal).catch(failed);
+      const failed = (error: Error): LineOf => unreadable(files[range.file] as SourceFile, error);
+      const lineOf = await readRange(range, abort.signal).catch(failed);
       for (const entry of range.entries) lines.set(entry, lineOf);
     });
     return lines;
-  }
-
-  async close(): Promise<void> {
-    this.#abort.abort();
-    await Promise.all(this.#groups.map(({ lines }) => lines));
-    this.#groups = [];
-    this.#current = undefined;
-  }
+  };
+  const advance = async (entry: IndexEntry): Promise<Buffer> => {
+    for (let [group, next] = groups; group; [group, next] = groups) {
+      group.lines ??= load(group.entries);
+      if (next) next.lines ??= load(next.entries);
+      current = await group.lines;
+      const lineOf = current.get(entry);
+      if (lineOf) return lineOf(entry);
+      groups.shift();
+    }
+    throw new Error(`Line ${entry.line} of ${files[entry.file]?.name} was not expected to be read`);
+  };
+  return {
+    /** Announces the next reads, in order. */
+    expect: (entries: readonly IndexEntry[]): void => {
+      groups.push(...groupsOf(entries));
+    },
+    /** @throws PipelineError such as `CaptureChanged`, `CaptureMissing`, `CaptureUnreadable`, `StorageUnavailable` */
+    read: (entry: IndexEntry): Buffer | Promise<Buffer> => current?.get(entry)?.(entry) ?? advance(entry),
+    close: async (): Promise<void> => {
+      abort.abort();
+      await Promise.all(groups.map(({ lines }) => lines));
+      groups = [];
+      current = undefined;
+    },
+  };
 }
 
 /** An error affects the records of its range only. */
@@ -140,7 +134,7 @@ const BOM_BYTES = 3;
 
 /** Reads records of local files. Each must still be a line of its file, from one line ending to the next. */
 export const localReader = (files: readonly SourceFile[]): RangeReader =>
-  new RangeReader(files, async (range) => {
+  rangeReader(files, async (range) => {
     const { path, name } = files[range.file] as SourceFile;
     // A file may begin with a byte order mark, and may lack the last line ending.
     const from = Math.max(0, range.start - BOM_BYTES);

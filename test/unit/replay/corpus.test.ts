@@ -2,7 +2,7 @@
 import { decodeLine } from '../../../src/captures/decode.ts';
 import { payloadBytes } from '../../../src/captures/payload/captured-data.ts';
 import type { Capture, ChatMessage, RawLine } from '../../../src/captures/types.ts';
-import { RunClock } from '../../../src/replay/clock.ts';
+import { runClock } from '../../../src/replay/clock.ts';
 import { compareReplies } from '../../../src/replay/compare/compare-replies.ts';
 import { capturedReplyOf, replayedReply } from '../../../src/replay/compare/reply.ts';
 import { Exchange } from '../../../src/replay/http/exchange.ts';
@@ -79,7 +79,7 @@ function live(
 
 /** Reads a measured reply as its trace does. */
 function replayedCapture(measured: Measured): Capture {
-  const line = exchangeOf(measured, new RunClock(), { run: 'run', target: 'target' });
+  const line = exchangeOf(measured, runClock(), { run: 'run', target: 'target' });
   const decoded = decodeLine({ bytes: Buffer.from(line), place: PLACE }, { areExchanges: true });
   if (decoded.kind !== 'capture') throw new Error(decoded.reason.message);
   return decoded.capture;

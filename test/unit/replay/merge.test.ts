@@ -1,7 +1,7 @@
 /** The figures of a request, and merging the statistics of shards. */
 
 import { Random } from '../../../src/core/values/random.ts';
-import { RunClock } from '../../../src/replay/clock.ts';
+import { runClock } from '../../../src/replay/clock.ts';
 import { Exchange, type ExchangeError } from '../../../src/replay/http/exchange.ts';
 import { CANCELLED_TYPE, type Measured, measure, openReader } from '../../../src/replay/measure/measure.ts';
 import { ReportCollector } from '../../../src/replay/measure/report-collector.ts';
@@ -12,7 +12,7 @@ import { recordLine } from '../../../src/replay/results/result-set.ts';
 import { figures } from '../../../src/replay/results/summary.ts';
 
 const START = 1000;
-const clock = new RunClock(1_795_000_000_000);
+const clock = runClock(1_795_000_000_000);
 
 function request(i: number): PreparedRequest {
   const body = Buffer.from('{}');

@@ -6,7 +6,6 @@ import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { toNamedError } from '../../../core/errors/errors.ts';
 import { inOrder } from '../../../core/process/concurrency.ts';
 import { ReplyQualityTally } from '../../compare/quality.ts';
-import type { MeasuredRun } from '../../finished.ts';
 import { ReportCollector } from '../../measure/report-collector.ts';
 import { RunStats } from '../../measure/run-stats.ts';
 import { unreadOf } from '../../results/result-set.ts';
@@ -39,73 +38,69 @@ interface IncompleteShard extends MissingShard {
 const LATE_MS = 100;
 
 /** The sum of the measurements of all shards. */
-export class Collected implements MeasuredRun {
-  readonly stats = new RunStats();
-  readonly report = new ReportCollector();
-  readonly replies = new ReplyQualityTally();
-  readonly skippedReasons: Map<string, number>;
+export type Collected = ReturnType<typeof nothingCollected>;
+
+/** @param stop time of the stop order, epoch ms */
+const nothingCollected = ({ skipped, startAtEpochMs }: StoredPlan, stop: number | undefined) => ({
+  stats: new RunStats(),
+  report: new ReportCollector(),
+  replies: new ReplyQualityTally(),
+  skippedReasons: new Map(Object.entries(skipped)),
   /** `sent`, `unsent`, `skippedByShards` and the requests of lost shards add up to the schedule. */
-  sent = 0;
-  unsent = 0;
-  skippedByShards = 0;
-  /** Time of the stop order, epoch ms. */
-  readonly stop: number | undefined;
+  sent: 0,
+  unsent: 0,
+  skippedByShards: 0,
+  stop,
   /** Whether the stop order kept any request from being sent or answered. */
-  wasCancelled = false;
-  readonly lost: LostShard[] = [];
+  wasCancelled: false,
+  lost: [] as LostShard[],
   /** Shards that did not start because the replay was stopped. */
-  readonly notBegun: MissingShard[] = [];
-  readonly incomplete: IncompleteShard[] = [];
-  readonly late: { shard: number; lateMs: number }[] = [];
-  endMs: number;
+  notBegun: [] as MissingShard[],
+  incomplete: [] as IncompleteShard[],
+  late: [] as { shard: number; lateMs: number }[],
+  endMs: startAtEpochMs,
   /** Sum over all shards. */
-  maxConnections = 0;
+  maxConnections: 0,
   /** Maximum of any shard. */
-  maxConnectionsOfOne = 0;
-  warmFailures = 0;
+  maxConnectionsOfOne: 0,
+  warmFailures: 0,
   /** The shards with a result. */
-  readonly parts: number[] = [];
-  readonly inputsLeftOut: { shard: number; reason: string }[] = [];
+  parts: [] as number[],
+  inputsLeftOut: [] as { shard: number; reason: string }[],
+});
 
-  constructor({ skipped, startAtEpochMs }: StoredPlan, stop: number | undefined) {
-    this.skippedReasons = new Map(Object.entries(skipped));
-    this.stop = stop;
-    this.endMs = startAtEpochMs;
+function addMissing(all: Collected, missing: MissingShard, claimed: boolean, failure: NamedError | undefined): void {
+  if (all.stop === undefined || failure || claimed) {
+    all.lost.push({ ...missing, claimed, ...(failure ? { failure } : {}) });
+    return;
   }
+  all.notBegun.push(missing);
+  all.unsent += missing.requests;
+  all.wasCancelled = true;
+}
 
-  addMissing({ shard, requests }: MissingShard, claimed: boolean, failure: NamedError | undefined): void {
-    if (this.stop !== undefined && !failure && !claimed) {
-      this.notBegun.push({ shard, requests });
-      this.unsent += requests;
-      this.wasCancelled = true;
-    } else {
-      this.lost.push({ shard, requests, claimed, ...(failure ? { failure } : {}) });
-    }
+/** @param requests of the plan */
+function addResult(all: Collected, result: ShardResult, requests: number): void {
+  const { shard, sent, unsent, lateMs, stopped, replies, inputsLeftOut: reason } = result;
+  const unread = unreadOf(result.skipped);
+  all.parts.push(shard);
+  all.stats.merge(result.stats);
+  all.report.merge(result.report);
+  if (replies) all.replies.merge(replies);
+  if (reason !== undefined) all.inputsLeftOut.push({ shard, reason });
+  all.sent += sent;
+  all.unsent += unsent;
+  all.endMs = Math.max(all.endMs, result.endedAtMs);
+  all.maxConnections += result.maxConnections;
+  all.maxConnectionsOfOne = Math.max(all.maxConnectionsOfOne, result.maxConnections);
+  all.warmFailures += result.warmFailures;
+  for (const [reason, count] of Object.entries(result.skipped)) {
+    all.skippedReasons.set(reason, (all.skippedReasons.get(reason) ?? 0) + count);
+    all.skippedByShards += count;
   }
-
-  /** @param requests of the plan */
-  addResult(result: ShardResult, requests: number): void {
-    const { shard, sent, unsent, lateMs, stopped, replies, inputsLeftOut: reason } = result;
-    const unread = unreadOf(result.skipped);
-    this.parts.push(shard);
-    this.stats.merge(result.stats);
-    this.report.merge(result.report);
-    if (replies) this.replies.merge(replies);
-    if (reason !== undefined) this.inputsLeftOut.push({ shard, reason });
-    this.sent += sent;
-    this.unsent += unsent;
-    this.endMs = Math.max(this.endMs, result.endedAtMs);
-    this.maxConnections += result.maxConnections;
-    this.maxConnectionsOfOne = Math.max(this.maxConnectionsOfOne, result.maxConnections);
-    this.warmFailures += result.warmFailures;
-    for (const [reason, count] of Object.entries(result.skipped)) {
-      this.skippedReasons.set(reason, (this.skippedReasons.get(reason) ?? 0) + count);
-      this.skippedByShards += count;
-    }
-    this.wasCancelled ||= stopped;
-    if (unsent > 0 || unread > 0) this.incomplete.push({ shard, requests, unsent, stopped, unread });
-    if (lateMs > LATE_MS) this.late.push({ shard, lateMs });
-  }
+  all.wasCancelled ||= stopped;
+  if (unsent > 0 || unread > 0) all.incomplete.push({ shard, requests, unsent, stopped, unread });
+  if (lateMs > LATE_MS) all.late.push({ shard, lateMs });
 }
 
 /** Results of half a megabyte that are read concurrently. One by one, a thousand would take a minute. */
@@ -114,7 +109,7 @@ const CONCURRENT_READS = 8;
 export async function collectShards(storage: Storage, bucket: string, plan: StoredPlan): Promise<Collected> {
   const { run, shards } = plan;
   const files = await listShardFiles(storage, bucket, run);
-  const collected = new Collected(plan, await stopMark(storage, bucket, run));
+  const collected = nothingCollected(plan, await stopMark(storage, bucket, run));
   const has = (shard: number, name: string): boolean => files.get(shard)?.has(name) === true;
   const resultOf = async (shard: number): Promise<ShardResult | NamedError | undefined> => {
     const prefix = replayKeys.shardPrefix(run, shard);
@@ -124,8 +119,8 @@ export async function collectShards(storage: Storage, bucket: string, plan: Stor
   };
   const withResult = async (planned: ShardPlan) => ({ ...planned, result: await resultOf(planned.shard) });
   for await (const { shard, requests, result } of inOrder(CONCURRENT_READS, shards, withResult)) {
-    if (result && 'stats' in result) collected.addResult(result, requests);
-    else collected.addMissing({ shard, requests }, has(shard, SHARD_FILES.claim), result);
+    if (result && 'stats' in result) addResult(collected, result, requests);
+    else addMissing(collected, { shard, requests }, has(shard, SHARD_FILES.claim), result);
   }
   return collected;
 }

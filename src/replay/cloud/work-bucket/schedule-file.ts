@@ -5,7 +5,7 @@ import { type ScannedLine, scanLines } from '../../../captures/lines/scan-lines.
 import type { ObjectFacts, Storage } from '../../../core/aws/storage.ts';
 import { inOrder } from '../../../core/process/concurrency.ts';
 import type { ScheduledEntry } from '../../schedule/timing.ts';
-import { RangeReader } from '../../source/range-reader.ts';
+import { type RangeReader, rangeReader } from '../../source/range-reader.ts';
 import type { SourceFile } from '../../source/types.ts';
 
 /** A capture file in S3, in the version that was planned. */
@@ -48,7 +48,7 @@ const BLOCKS_AHEAD = 16;
 
 /** Reads captured lines by their place. */
 export const objectReader = (storage: Storage, files: readonly CaptureObject[]): RangeReader =>
-  new RangeReader(files, async ({ file, start, end }, signal) => {
+  rangeReader(files, async ({ file, start, end }, signal) => {
     const { bucket, name: key, etag, versionId } = files[file] as CaptureObject;
     const object = { bucket, key, etag, versionId };
     const bytes = await buffer(await storage.read(object, { start, end: end - 1 }, signal));

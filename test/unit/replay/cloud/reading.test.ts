@@ -23,7 +23,7 @@ const object = (name: string, content: string): CaptureObject => {
   return { bucket, name, path: '', etag, size };
 };
 
-describe('RangeReader', () => {
+describe('the reader of ranges', () => {
   test('joins close records, but not distant ones or those of other files', () => {
     const entries = [entry(0, 100, 50), entry(1, 0, 10), entry(0, 0, 90), entry(0, 1_000_000, 5)];
     expect(coalesce(entries).map(({ file, start, end, entries: own }) => [file, start, end, own.length])).toEqual([
