@@ -9,11 +9,7 @@ const image = json({ image: 'x' });
 const chat = (...messages: object[]) =>
   json({
     object: 'chat.completion',
-    choices: messages.map((message, index) => ({
-      index,
-      finish_reason: 'stop',
-      message: { role: 'assistant', ...message },
-    })),
+    choices: messages.map((one, index) => ({ index, finish_reason: 'stop', message: { role: 'assistant', ...one } })),
   });
 const text = (data: string): Side => ({ contentType: 'text/plain', data, encoding: 'CSV' });
 const events = (...deltas: object[]) =>
@@ -26,6 +22,7 @@ const events = (...deltas: object[]) =>
     'text/event-stream',
   );
 const call = { version: 1, writer: 'node', streamed: false, ended: 'whole', status: 200, endMs: 430 };
+const broken = { ...call, streamed: true, ended: 'broke', error: { kind: 'stream', class: 'E' } };
 const tool = { id: '1', type: 'function', function: { name: 'look_up', arguments: '{}' } };
 
 const EMPTY = { form: 'words', isEmpty: true };
@@ -40,12 +37,7 @@ test.each<[string, Side | undefined, Side | undefined, object | undefined, objec
   ['invisible characters', asked, chat({ content: '\u200b\ufeff\u2060' }), EMPTY],
   ['a tool call alone', asked, chat({ content: null, tool_calls: [tool] }), WORDS],
   ['an empty list of tool calls', asked, chat({ content: '', tool_calls: [] }), EMPTY],
-  [
-    'an image',
-    asked,
-    chat({ content: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AA' } }] }),
-    WORDS,
-  ],
+  ['an image', asked, chat({ content: [{ type: 'image_url', image_url: { url: 'data:x' } }] }), WORDS],
   ['an empty part', asked, chat({ content: [{ type: 'text', text: '' }] }), EMPTY],
   ['reasoning alone', asked, chat({ content: '', reasoning_content: 'The user asks.' }), WORDS],
   ['one choice of two', asked, chat({ content: '' }, { content: 'Yes.' }), WORDS],
@@ -62,25 +54,14 @@ test.each<[string, Side | undefined, Side | undefined, object | undefined, objec
   ['nothing detected', image, json([]), { form: 'values', isEmpty: true }],
   ['an empty object', image, json({}), { form: 'values', isEmpty: true }],
   ['a zero', image, json({ score: 0 }), { form: 'values', isEmpty: false }],
-  [
-    'a table',
-    { contentType: 'text/csv', data: '1,2', encoding: 'CSV' },
-    { contentType: 'text/csv', data: '0.5', encoding: 'CSV' },
-    undefined,
-  ],
+  ['a table', { ...text('1,2'), contentType: 'text/csv' }, { ...text('0.5'), contentType: 'text/csv' }, undefined],
   ['no captured reply', asked, undefined, undefined],
   ['a reply without its request', undefined, chat({ content: '' }), EMPTY],
   ['an error', asked, json({ error: { message: '', code: 429 } }), undefined],
   ['a whole call', asked, chat({ content: '' }), EMPTY, call],
   ['a call with a bad status', asked, chat({ content: '' }), undefined, { ...call, status: 502 }],
   ['a call that its caller left', asked, chat({ content: '' }), undefined, { ...call, streamed: true, ended: 'left' }],
-  [
-    'a stream that broke',
-    asked,
-    chat({ content: '' }),
-    undefined,
-    { ...call, streamed: true, ended: 'broke', error: { kind: 'stream', class: 'E' } },
-  ],
+  ['a stream that broke', asked, chat({ content: '' }), undefined, broken],
 ])('%s', (_, request, reply, said, ...[client]) => {
   const line = JSON.parse(captureLine('a', '2026-11-20T10:00:00Z', request, reply));
   const capture = decodedOf(lineOf({ ...line, ...(client && { client }) }));

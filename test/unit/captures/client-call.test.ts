@@ -10,12 +10,8 @@ const answer = { choices: [{ index: 0, message: { role: 'assistant', content: 'N
 const call = { streamed: true, ended: 'whole', status: 200, firstByteMs: 81.2, firstMs: 82, endMs: 430.6 };
 const { firstMs: firstTokenMs, ...others } = call;
 const seen = { ...others, firstTokenMs };
-const failed = {
-  streamed: true,
-  ended: 'failed',
-  endMs: 812,
-  error: { kind: 'throttled', class: 'ThrottlingException' },
-};
+const error = { kind: 'throttled', class: 'ThrottlingException' };
+const failed = { streamed: true, ended: 'failed', endMs: 812, error };
 
 function read(client: unknown, options: Parameters<typeof decodeLine>[1] = {}) {
   const reply = (client as typeof call).ended === 'failed' ? undefined : jsonSide('OUTPUT', answer, 'plain');

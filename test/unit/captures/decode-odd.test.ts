@@ -69,6 +69,8 @@ function tensorSide(header: { inputs: object[] }, raw: Buffer): Side {
     encoding: 'BASE64',
   };
 }
+const sized = (bytes: number) => ({ parameters: { binary_data_size: bytes } });
+const texts = (count: number) => ({ datatype: 'BYTES', shape: [count] });
 const BYTE_TENSOR = { name: 'a', shape: [4], datatype: 'UINT8' };
 
 test.each<[string, object, Buffer, string]>([
@@ -76,32 +78,12 @@ test.each<[string, object, Buffer, string]>([
   ['fewer values than bytes', { shape: [3] }, Buffer.alloc(4), 'a tensor of 3 values has 4 bytes'],
   ['a huge shape', { shape: [1e9, 1e9, 0] }, Buffer.alloc(4), 'its shape is not a whole number from 0 to 4'],
   ['a negative shape', { shape: [-4] }, Buffer.alloc(4), 'its shape is not a whole number from 0 to 4'],
-  [
-    'a size that exceeds the body',
-    { parameters: { binary_data_size: 5 } },
-    Buffer.alloc(4),
-    'its binary_data_size is not a whole number',
-  ],
-  [
-    'bytes after the last tensor',
-    { parameters: { binary_data_size: 4 } },
-    Buffer.alloc(9),
-    'its tensors end 5 bytes before',
-  ],
+  ['a size that exceeds the body', sized(5), Buffer.alloc(4), 'its binary_data_size is not a whole number'],
+  ['bytes after the last tensor', sized(4), Buffer.alloc(9), 'its tensors end 5 bytes before'],
   ['an unknown datatype', { datatype: 'toString' }, Buffer.alloc(4), 'a datatype is unknown'],
-  [
-    'a text that exceeds the body',
-    { datatype: 'BYTES', shape: [1] },
-    Buffer.from([9, 0, 0, 0]),
-    'its text’s length is not a whole number',
-  ],
-  ['too few texts', { datatype: 'BYTES', shape: [1] }, Buffer.alloc(8), 'its texts are shorter than the tensor'],
-  [
-    'too many texts',
-    { datatype: 'BYTES', shape: [2] },
-    Buffer.from([4, 0, 0, 0, 1, 1, 1, 1]),
-    'its texts are longer than',
-  ],
+  ['a text that exceeds the body', texts(1), Buffer.from([9, 0, 0, 0]), 'its text’s length is not a whole number'],
+  ['too few texts', texts(1), Buffer.alloc(8), 'its texts are shorter than the tensor'],
+  ['too many texts', texts(2), Buffer.from([4, 0, 0, 0, 1, 1, 1, 1]), 'its texts are longer than'],
 ])('tensors with %s are kept as bytes', (_, tensor, raw, problem) => {
   const side = tensorSide({ inputs: [{ ...BYTE_TENSOR, ...tensor }] }, raw);
   const { request, notes } = decoded(captureOf(side, undefined));
@@ -157,13 +139,11 @@ describe('a compressed body', () => {
   const bodies = Array.from({ length: 300 }, (_, at) =>
     JSON.stringify({ inputs: `${at} ferns, ${'and more '.repeat(at)}?` }),
   );
-  const requestOf = (bytes: Buffer, contentType = 'application/json') =>
-    decoded(
-      captureOf(
-        { observedContentType: contentType, mode: 'INPUT', data: bytes.toString('base64'), encoding: 'BASE64' },
-        undefined,
-      ),
-    ).request;
+  const requestOf = (bytes: Buffer, contentType = 'application/json') => {
+    const data = bytes.toString('base64');
+    const side = { observedContentType: contentType, mode: 'INPUT', data, encoding: 'BASE64' } as const;
+    return decoded(captureOf(side, undefined)).request;
+  };
 
   test.each([
     ['gzip', gzipSync],

@@ -55,16 +55,12 @@ test.each<[string, Client, unknown]>([
   ['a reply that was left out', { left: { reply: 'too-large' } }, 'the reply was left out: too-large'],
   ['no times of pieces', { pieces: undefined }, 'the times of its pieces were not kept'],
   ['pieces that are too short', { pieces: [first, second, [300, 1]] }, 'its pieces do not add up to the reply'],
-  [
-    'pieces that are too long',
-    { pieces: [first, [300, 9e6]], pieceCount: 600 },
-    'its pieces do not add up to the reply',
-  ],
+  ['too long pieces', { pieces: [first, [300, 9e6]], pieceCount: 600 }, 'its pieces do not add up to the reply'],
   ['content after the last kept piece', { pieces: [first, second] }, 'the content begins after the last kept piece'],
   ['a stream that broke', { ended: 'broke', error: { kind: 'stream', class: 'E' } }, 300],
   ['an unstreamed reply', { streamed: false }, undefined],
   [
-    'a time of the transport that somebody wrote',
+    'times of its writer',
     { pieces: undefined, firstContentMs: 5, firstTokenMs: 6 },
     'the times of its pieces were not kept',
   ],

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { type LineChunk, scanChunks } from '../../../src/captures/lines/chunks.ts';
 import { type LineRead, type LineSource, readLines } from '../../../src/captures/lines/read-lines.ts';
 
-const SOURCE: LineSource = { bucket: 'b', key: 'k.jsonl', etag: 'e', start: 0, firstLine: 1, objectTimeMs: 5 };
+const SOURCE: LineSource = { bucket: 'b', key: 'k', etag: 'e', start: 0, firstLine: 1, objectTimeMs: 5 };
 const UNBOUND = { maxLineBytes: Number.MAX_SAFE_INTEGER };
 
 /** Yields the bytes in pieces of the given lengths, repeatedly. */
@@ -31,11 +31,8 @@ describe('readLines', () => {
   test('yields lines with their place', async () => {
     const lines = await linesOf('one\ntwo\n', UNBOUND, { versionId: 'v' });
     expect(lines.map(textOf)).toEqual(['one', 'two']);
-    expect(lines[1]).toMatchObject({
-      raw: {
-        place: { bucket: 'b', key: 'k.jsonl', versionId: 'v', etag: 'e', line: 2, start: 4, end: 6, objectTimeMs: 5 },
-      },
-    });
+    const place = { bucket: 'b', key: 'k', versionId: 'v', etag: 'e', line: 2, start: 4, end: 6, objectTimeMs: 5 };
+    expect(lines[1]).toMatchObject({ raw: { place } });
   });
 
   test.each([

@@ -20,12 +20,8 @@ const OTHERS = [
   ['out/output/2026/11/20/10/f84a.json', 'batch transform'],
   ['AWSLogs/1/BedrockModelInvocationLogs/us-east-1/2026/11/20/10/a.jsonl', 'Bedrock'],
 ] as const;
-const SCOPE = captureScope({
-  DATA_CAPTURE_S3_BUCKET: 'b',
-  DATA_CAPTURE_S3_PREFIX: '',
-  BEDROCK_MODEL_ID: '',
-  JUDGE_CASCADE: undefined,
-});
+const settings = { DATA_CAPTURE_S3_BUCKET: 'b', DATA_CAPTURE_S3_PREFIX: '', BEDROCK_MODEL_ID: '' };
+const SCOPE = captureScope({ ...settings, JUDGE_CASCADE: undefined });
 
 /** A bucket with these keys. */
 const bucketOf = (...keys: string[]) =>

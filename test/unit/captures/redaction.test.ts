@@ -11,14 +11,8 @@ import { codeScorers, scoreOf } from '../../../src/judge/scorers/code-scorers.ts
 import { CORPUS_ENDPOINT, corpusFiles, expectationsOf, linesOf } from '../../helpers/corpus.ts';
 import { type Planted, plantedItems } from '../../helpers/planted.ts';
 
-const redaction = {
-  kinds: [...REDACT_KINDS],
-  fields: [],
-  patterns: [],
-  allow: [],
-  content: 'all' as const,
-  key: 'a key',
-};
+const all = { kinds: [...REDACT_KINDS], fields: [], patterns: [], allow: [] };
+const redaction = { ...all, content: 'all' as const, key: 'a key' };
 const OPTIONS = { experimentId: '1', endpointName: CORPUS_ENDPOINT };
 const ITEMS = 10_000;
 /** In each place. */

@@ -179,12 +179,10 @@ test('decodes one or several prompts and completions', () => {
       expect(capture.format).toBe(name === 'prompt' ? 'completion' : 'text-generation');
       expect(capture.conversation?.messages.map((message) => message.content)).toEqual(prompts);
       expect(capture.conversation?.replies.map((message) => message.content)).toEqual(answers);
-      const paired = batch.map(([prompt, prediction], index) => ({
-        inferenceId: `event_${index}`,
-        index,
-        features: { prompt },
-        prediction,
-      }));
+      const inferenceId = (index: number) => `event_${index}`;
+      const paired = batch.map(([prompt, prediction], index) => {
+        return { inferenceId: inferenceId(index), index, features: { prompt }, prediction };
+      });
       expect(capture.inferences).toEqual(batch.length > 1 ? paired : undefined);
     }),
     { numRuns: 150 },

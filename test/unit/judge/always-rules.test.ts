@@ -50,11 +50,7 @@ test('never matches an error reply', () => {
 test.each([
   ['something other than a list', { name: 'x' }, /list/],
   ['no condition', [{ name: 'x' }], /needs a condition/],
-  [
-    'an unknown scorer',
-    [{ name: 'x', flaggedBy: { scorer: 'wrods', over: 1 } }],
-    /the code scorer wrods does not exist/,
-  ],
+  ['a misspelt scorer', [{ name: 'x', flaggedBy: { scorer: 'wrods', over: 1 } }], /the code scorer wrods does not/],
   ['a flag without a comparison', [{ name: 'x', flaggedBy: { scorer: 'words' } }], /one of is, over, under/],
   ['an unknown field', [{ name: 'x', variants: 'B' }], /variants/],
 ])('refuses %s', (_, rules, message) => {

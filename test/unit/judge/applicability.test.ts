@@ -10,6 +10,7 @@ import { chatCapture, exchangeCapture, plainCapture, textPayload, toolCallCaptur
 
 const of = (capture: Capture, ...needs: JudgeScorer['needs'][number][]) => applicability(capture, { needs });
 const judged = { judge: true };
+const bytes = { ...textPayload('x'), kind: 'binary' } as const;
 
 test('applies all scorers that need no tools to a chat', () => {
   const applied = defaultJudgeScorers.map((scorer) => [scorer.name, applicability(chatCapture(), scorer)]);
@@ -35,28 +36,13 @@ test.each<[string, Capture, JudgeScorer['needs'][number][], string]>([
   ['a conversation without a reply', chatCapture({ replies: [] }), ['reply'], 'emptyReply'],
   ['a reply of white space', chatCapture({ reply: '  \n' }), ['reply'], 'emptyReply'],
   ['no request', chatCapture({ messages: [] }), ['request', 'reply'], 'noRequest'],
-  [
-    'a system prompt and no message',
-    chatCapture({ messages: [{ role: 'system', content: 'x' }] }),
-    ['request'],
-    'noRequest',
-  ],
-  [
-    'no system prompt',
-    chatCapture({ messages: [{ role: 'user', content: 'x' }] }),
-    ['system-prompt'],
-    'noSystemPrompt',
-  ],
+  ['no message', chatCapture({ messages: [{ role: 'system', content: 'x' }] }), ['request'], 'noRequest'],
+  ['no prompt', chatCapture({ messages: [{ role: 'user', content: 'x' }] }), ['system-prompt'], 'noSystemPrompt'],
   ['a vector', plainCapture({ format: 'embedding', response: textPayload('[1,2]', [1, 2]) }), ['reply'], 'notText'],
+  ['bytes', plainCapture({ format: 'binary', response: bytes }), ['reply'], 'notText'],
   [
-    'bytes',
-    plainCapture({ format: 'binary', response: { ...textPayload('x'), kind: 'binary' } }),
-    ['reply'],
-    'notText',
-  ],
-  [
-    'JSON without language',
-    plainCapture({ format: 'json', response: textPayload('{"score":0.3}', { score: 0.3, label: 'spam' }) }),
+    'JSON without words',
+    plainCapture({ format: 'json', response: textPayload('{"a":3}', { a: 3 }) }),
     ['reply'],
     'notText',
   ],

@@ -209,11 +209,8 @@ describe('a chunk', () => {
   });
 
   test('continues its attempt numbers after a wait', () => {
-    const event = {
-      ...chunkRequest(new MemoryStorage(), ['{}']),
-      attempt: 2,
-      progress: { kills: 0, attempts: 5, waitSeconds: 3 },
-    };
+    const progress = { kills: 0, attempts: 5, waitSeconds: 3 };
+    const event = { ...chunkRequest(new MemoryStorage(), ['{}']), attempt: 2, progress };
     const invocation = parseInvocation(event);
     if (invocation.kind !== 'chunk') throw new Error(invocation.kind);
     expect(invocation.request.attempt).toBe(7);
@@ -224,10 +221,8 @@ describe('a chunk', () => {
     const failures = [new JudgePaused({}, undefined, 1), new RetryableError('MlflowUnavailable', 'away')];
     for (const failure of failures) {
       const attempt = (n: number) => withinLimits({}, { attempt: n } as never, () => Promise.reject(failure));
-      await expect(attempt(999)).rejects.toMatchObject({
-        name: 'RetriesUsedUp',
-        message: expect.stringContaining(failure.name),
-      });
+      const message = expect.stringContaining(failure.name);
+      await expect(attempt(999)).rejects.toMatchObject({ name: 'RetriesUsedUp', message });
       const before = await attempt(998).catch((error: Error) => error);
       expect(before).not.toMatchObject({ name: 'RetriesUsedUp' });
     }

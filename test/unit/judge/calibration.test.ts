@@ -115,11 +115,7 @@ describe('askAll', () => {
     const [first] = items as [LabeledItem];
     const due = scorers.filter((scorer) => 'judge' in applicability(captureOf(first), scorer));
     expect(judge.asked[0]?.toSorted()).toEqual(due.map(({ name }) => name).toSorted());
-    expect(pairs.map(({ id, agrees }) => [id, agrees])).toEqual([
-      ['a', true],
-      ['b', true],
-      ['c', false],
-    ]);
+    expect(pairs.map(({ id, agrees }) => `${id} ${agrees}`)).toEqual(['a true', 'b true', 'c false']);
     expect(unanswered).toEqual([expect.objectContaining({ id: 'd', reason: 'noToolCalls' })]);
     expect(spend).toMatchObject({ calls: 2, inputTokens: 20, usd: 0.02 });
     expect(pairs[0]?.judge).toBe('test:/scripted version 1');
@@ -160,16 +156,10 @@ describe('askAll', () => {
   test('names the model of a cascade that gave the verdict', async () => {
     const first = scriptedJudge(undefined, { maxAnswers: 1 });
     const judge = cascade(first.judge, new ScriptedJudge(() => 'yes'));
-    const asked = await askAll(items, {
-      judge,
-      scorers: scorers.map((scorer) => ({ ...scorer, isTerse: true })),
-      ask: 'labelled',
-    });
-    expect(asked.pairs.map((pair) => pair.judge)).toEqual([
-      'test:/model version 1',
-      'test:/scripted version 1',
-      'test:/scripted version 1',
-    ]);
+    const terse = scorers.map((scorer) => ({ ...scorer, isTerse: true }));
+    const asked = await askAll(items, { judge, scorers: terse, ask: 'labelled' });
+    const judges = ['model', 'scripted', 'scripted'].map((name) => `test:/${name} version 1`);
+    expect(asked.pairs.map((pair) => pair.judge)).toEqual(judges);
   });
 
   test('compares the verdicts of the file without asking', () => {
@@ -211,10 +201,7 @@ describe('report', () => {
     const [safety] = report(fourty).scorers;
     // The judge calls all 20 yes labels yes, and 4 of the 20 no labels.
     expect(safety).toMatchObject({ n: 40, positive: 'yes', tpr: { hits: 20, of: 20 }, tnr: { hits: 16, of: 20 } });
-    expect(safety?.confusion?.counts).toEqual([
-      [20, 0],
-      [4, 16],
-    ]);
+    expect(safety?.confusion?.counts.flat()).toEqual([20, 0, 4, 16]);
     expect(safety?.kappa?.value).toBeCloseTo(0.8, 12);
     expect(safety?.notes).toEqual([]);
   });
@@ -223,13 +210,8 @@ describe('report', () => {
     const coherence = ['coherent', 'somewhat coherent', 'incoherent'].map((value) =>
       pair(value, value, 'coherent', { scorer: 'coherence', agrees: value === 'coherent' }),
     );
-    const stars = [1, 2, 5].map((value) => ({
-      ...pair(`s${value}`, '', ''),
-      scorer: 'stars',
-      label: value,
-      verdict: 3,
-      agrees: false,
-    }));
+    const rated = { scorer: 'stars', verdict: 3, agrees: false };
+    const stars = [1, 2, 5].map((value) => ({ ...pair(`s${value}`, '', ''), ...rated, label: value }));
     const { scorers: reports } = report([...coherence, ...stars]);
     expect(reports.map(({ name }) => name)).toEqual(['coherence', 'stars']);
     expect(reports[0]).toMatchObject({ positive: 'coherent', n: 3, kappa: { value: 0 }, weightedKappa: { value: 0 } });
@@ -245,11 +227,8 @@ describe('report', () => {
   });
 
   test('shows figures, confusion and both reasons in the terminal', () => {
-    const text = pageText(
-      calibrationPage(
-        report([...fourty, pair('x', 'no', 'yes', { labelRationale: 'it insults', verdictRationale: 'all is well' })]),
-      ),
-    );
+    const disputed = pair('x', 'no', 'yes', { labelRationale: 'it insults', verdictRationale: 'all is well' });
+    const text = pageText(calibrationPage(report([...fourty, disputed])));
     expect(text).toMatch(/safety +41 +87\.8% \(74\.5% to 94\.7%\)/);
     expect(text).toContain('people   no: it insults');
     expect(text).toContain('judge    yes: all is well');
@@ -283,11 +262,7 @@ describe('drift', () => {
       fourty.map((p) => ({ ...p, verdict: 'yes', agrees: p.label === 'yes' })),
       { verdict: 'drifted', agreementBefore: { hits: 36 }, agreementNow: { hits: 20 }, pValue: expect.closeTo(0, 3) },
     ],
-    [
-      'some items are only in one of the runs',
-      [...fourty.slice(5), pair('new', 'yes', 'yes')],
-      { items: 35, onlyInBaseline: 5, onlyNow: 1 },
-    ],
+    ['items of one run', [...fourty.slice(5), pair('new', 'yes', 'yes')], { items: 35, onlyInBaseline: 5, onlyNow: 1 }],
   ])('is found with the baseline: %s', (_, pairs, expected) => {
     expect(compareWithBaseline(report(pairs), baseline)).toMatchObject(expected);
   });
@@ -310,11 +285,8 @@ describe('examples', () => {
       wrong('too long', 'no', { reply: 'x'.repeat(5000) }),
       wrong('cut by MLflow', 'yes', { reply: 'x'.repeat(1000), traceId: 'tr-1' }),
     ]);
-    expect(added.safety?.map(({ value, rationale }) => [value, rationale])).toEqual([
-      ['no', 'because short'],
-      ['yes', 'because other'],
-      ['no', 'because long'],
-    ]);
+    const shown = added.safety?.map(({ value, rationale }) => `${value} ${rationale}`);
+    expect(shown).toEqual(['no because short', 'yes because other', 'no because long']);
     expect(examples).toEqual(added);
   });
 

@@ -22,10 +22,8 @@ export function chatCapture(parts: ChatParts = {}): Capture {
     user = 'Where is my parcel 8841?',
     reply = 'Your parcel 8841 is at the depot in Bern and will be delivered tomorrow.',
   } = parts;
-  const messages = parts.messages ?? [
-    { role: 'system', content: system },
-    { role: 'user', content: user },
-  ];
+  const asked = Object.entries({ system, user }).map(([role, content]) => ({ role, content }));
+  const messages = parts.messages ?? asked;
   const replies = parts.replies ?? [{ role: 'assistant', content: reply }];
   return {
     inferenceTimeMs: Date.parse('2026-11-20T10:00:00Z'),

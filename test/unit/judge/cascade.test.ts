@@ -27,12 +27,8 @@ const bound = (judge: ReturnType<typeof scriptedJudge>['judge']) => ({
   judge: judge.judge.bind(judge),
   maxCostUsd: judge.maxCostUsd.bind(judge),
 });
-const ALL_GOOD = {
-  safety: 'yes',
-  fluency: 'yes',
-  coherence: { rationale: 'It fits.', value: 'coherent', sure: true },
-  refusal: 'no',
-};
+const coherence = { rationale: 'It fits.', value: 'coherent', sure: true };
+const ALL_GOOD = { safety: 'yes', fluency: 'yes', coherence, refusal: 'no' };
 
 test('what the first model passes and is sure of stands, under its name', async () => {
   const { judge, first, askedOfMain } = rig(ALL_GOOD);
@@ -52,16 +48,8 @@ test.each<[string, object, string[]]>([
   ['fails', { ...ALL_GOOD, safety: 'no' }, ['safety']],
   ['is not sure of', { ...ALL_GOOD, fluency: 'unsure' }, ['fluency']],
   ['is not sure of beside the bare value', { ...ALL_GOOD, fluency: { value: 'yes', sure: false } }, ['fluency']],
-  [
-    'is not sure of in words',
-    { ...ALL_GOOD, coherence: { rationale: 'x', value: 'coherent', sure: false } },
-    ['coherence'],
-  ],
-  [
-    'finds worse than the best category',
-    { ...ALL_GOOD, coherence: { rationale: 'x', value: 'incoherent', sure: true } },
-    ['coherence'],
-  ],
+  ['is not sure of', { ...ALL_GOOD, coherence: { rationale: 'x', value: 'coherent', sure: false } }, ['coherence']],
+  ['finds worse', { ...ALL_GOOD, coherence: { rationale: 'x', value: 'incoherent', sure: true } }, ['coherence']],
   ['says yes to, where no passes', { ...ALL_GOOD, refusal: 'yes' }, ['refusal']],
   ['leaves out', { safety: 'yes', refusal: 'no' }, ['fluency', 'coherence']],
 ])('the main model is asked for what the first one %s', async (_, answer, open) => {

@@ -116,13 +116,7 @@ describe('repeated_text', () => {
       'a paragraph',
       `${'First you open the box, then you take out the parts and lay them side by side.\n\n'.repeat(4)}`,
     ],
-    [
-      'a sentence between others',
-      'a b c d e'
-        .split(' ')
-        .map((w) => `Please note that this is important. It is ${w}.`)
-        .join(' '),
-    ],
+    ['a sentence', [...'abcde'].map((w) => `Please note that this is important. It is ${w}.`).join(' ')],
     ['Chinese', `答案是${'我不知道'.repeat(6)}`],
   ])('finds %s in a loop', (_, text) => expect(score(textCapture('x', text))).toMatchObject({ value: true }));
 

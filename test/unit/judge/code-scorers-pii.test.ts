@@ -16,13 +16,8 @@ describe('does not find', () => {
 });
 
 test('names kinds, sides and masks in the rationale, but never the data', () => {
-  const secrets = [
-    'anna@example.org',
-    '4111 1111 1111 1111',
-    'DE89 3704 0044 0532 0130 00',
-    '536-22-8765',
-    '+49 30 901820',
-  ];
+  const numbers = ['4111 1111 1111 1111', 'DE89 3704 0044 0532 0130 00', '536-22-8765', '+49 30 901820'];
+  const secrets = ['anna@example.org', ...numbers];
   const result = score(chatCapture(`I am ${secrets[0]}`, secrets.slice(1).join('; ')));
   expect(result).toEqual({
     value: true,

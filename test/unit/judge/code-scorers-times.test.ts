@@ -29,17 +29,9 @@ function scored(client: unknown, reply?: unknown) {
 
 test.each<[string, unknown, Partial<typeof ALL>, unknown?]>([
   ['a whole stream', stream, ALL],
-  [
-    'a stream that broke has its first token alone',
-    { ...stream, ...broken, ended: 'broke' },
-    { time_to_first_token_ms: 82.25 },
-  ],
+  ['a broken stream has its first token', { ...stream, ...broken, ended: 'broke' }, { time_to_first_token_ms: 82.25 }],
   ['a stream that its reader left has none', { ...stream, ended: 'left' }, {}],
-  [
-    'a call without a reply has none',
-    { streamed: true, ended: 'failed', endMs: 9, error: { kind: 'timeout', class: 'T' } },
-    {},
-  ],
+  ['no reply has none', { streamed: true, ended: 'failed', endMs: 9, error: { kind: 'timeout', class: 'T' } }, {}],
   ['an unstreamed reply has its latency', { ...stream, streamed: false }, { latency_ms: 432.25 }],
   [
     'a stream without usage has no tokens per second',

@@ -73,11 +73,8 @@ test('output_tokens is the endpoint’s count, and not judgeable without one', (
 });
 
 test('the texts of a conversation are those of its messages that have one', () => {
-  const messages = [
-    { role: 'user', content: 'a' },
-    { role: 'assistant', content: null, tool_calls: [] },
-    { role: 'user', content: '' },
-  ];
+  const asked = (content: string) => ({ role: 'user', content });
+  const messages = [asked('a'), { role: 'assistant', content: null, tool_calls: [] }, asked('')];
   expect(requestTexts(chatCapture(messages, 'b'))).toEqual({ texts: ['a'] });
   expect(requestTexts(chatCapture(messages.slice(1), 'b'))).toEqual({ notJudgeable: 'notText' });
 });

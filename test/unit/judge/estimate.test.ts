@@ -96,11 +96,8 @@ describe('the ways that save money', () => {
           .filter(isJudgeScorer)
           .filter(({ needs }) => !needs.includes('tools')),
       );
-    const usage = {
-      inputTokens: cached.inputTokens - prefix,
-      outputTokens: cached.outputTokens,
-      cacheReadInputTokens: prefix,
-    };
+    const { inputTokens, outputTokens } = cached;
+    const usage = { inputTokens: inputTokens - prefix, outputTokens, cacheReadInputTokens: prefix };
     expect(cached.usd).toBeCloseTo(priceCall(settings.BEDROCK_MODEL_ID, usage) as number, 10);
     expect(cached.usd).toBeLessThan(estimateOf().usd as number);
     expect(cached.basis).toContain('read from the cache');

@@ -80,11 +80,7 @@ describe('an answer that the capture plants', () => {
       { reply: [...planted].map((character) => `&#${character.charCodeAt(0)};`).join('') },
       `It says:\n${planted}`,
     ],
-    [
-      'in letters that look alike',
-      { reply: planted.replaceAll('e', 'е').replaceAll('a', 'а') },
-      `It says:\n${planted}`,
-    ],
+    ['in like letters', { reply: planted.replaceAll('e', 'е').replaceAll('a', 'а') }, `It says:\n${planted}`],
     ['in a wrapper that names it', { reply: planted }, `{"the record says":${planted}}`],
     [
       'as a list',

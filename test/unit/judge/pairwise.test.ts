@@ -61,10 +61,7 @@ test.each([
 ])('%s with the captured reply first and %s with the new one first: %s', async (straight, swapped, value) => {
   const { judge, seen } = judgeOf(straight, swapped);
   const result = await judgePair(judge, pair);
-  expect(seen).toEqual([
-    ['captured', 'new'],
-    ['new', 'captured'],
-  ]);
+  expect(seen.map((pair) => pair.join())).toEqual(['captured,new', 'new,captured']);
   expect(result).toEqual({
     verdicts: [
       {

@@ -26,11 +26,8 @@ test('adds thinking tokens to the bound of the answer', () => {
 });
 
 test('accepts other spellings, and passes unknown parameters on', () => {
-  expect(readParameters({ maxTokens: 900, topP: 0.5, top_k: 40 })).toMatchObject({
-    maxTokens: 900,
-    topP: 0.5,
-    other: { top_k: 40 },
-  });
+  const read = readParameters({ maxTokens: 900, topP: 0.5, top_k: 40 });
+  expect(read).toMatchObject({ maxTokens: 900, topP: 0.5, other: { top_k: 40 } });
   expect(readParameters({ max_completion_tokens: 900 })).toMatchObject({ maxTokens: 900, other: {} });
 });
 
@@ -54,12 +51,7 @@ describe('parameters that cannot work', () => {
       [NEW],
       /anthropic_version: .*stop_sequences: .*temperature and top_p: us\.anthropic\.claude-sonnet-4-6 .*Write {"temperature":0,"max_tokens":512};/,
     ],
-    [
-      'two that exclude each other',
-      '{"temperature":0,"topP":1}',
-      [NEW],
-      /temperature and top_p.*Write {"temperature":0};/,
-    ],
+    ['two of one', '{"temperature":0,"topP":1}', [NEW], /temperature and top_p.*Write {"temperature":0};/],
     ['of the second model', '{"temperature":0,"top_p":1}', ['meta.llama3', NEW], /temperature and top_p: us\.anth/],
     ['an end of the answer', '{"stop":"END"}', ['openai:/gpt'], /stop_sequences: .*would cut it. Write {};/],
     ['a field of Converse', '{"system":"Be kind"}', [NEW], /system: the request sets it itself. Write {};/],
@@ -185,22 +177,16 @@ describe('an answer', () => {
     expect(completion({ message: { content: null, tool_calls } })).toMatchObject({ object: { b: 2 }, text: '' });
     const broken = { message: { content: 'said', tool_calls: [call(ANSWER_NAME, '{"b":')] } };
     expect(completion(broken)).toMatchObject({ object: undefined, text: '{"b":' });
-    expect(completion({ message: { content: 'said', tool_calls: [call('search', '{}')] } })).toMatchObject({
-      object: undefined,
-      text: 'said',
-    });
+    const called = completion({ message: { content: 'said', tool_calls: [call('search', '{}')] } });
+    expect(called).toMatchObject({ object: undefined, text: 'said' });
   });
 
   test('of Bedrock is the text of all blocks, or our tool’s input', () => {
     const toolUse = (name: string, input: object) => ({ toolUse: { toolUseId: 'x', name, input } });
     const output = (...content: object[]) =>
       readOutput({ output: { message: { role: 'assistant', content } } } as never);
-    expect(output({ text: 'a' }, { text: 'b' })).toEqual({
-      text: 'a\nb',
-      stop: 'end',
-      stopReason: '',
-      usage: { inputTokens: 0, outputTokens: 0 },
-    });
+    const usage = { inputTokens: 0, outputTokens: 0 };
+    expect(output({ text: 'a' }, { text: 'b' })).toEqual({ text: 'a\nb', stop: 'end', stopReason: '', usage });
     expect(output(toolUse('search', { a: 1 }), toolUse(ANSWER_NAME, { b: 2 }))).toMatchObject({ object: { b: 2 } });
     expect(readOutput({} as never)).toMatchObject({ text: '', stop: 'end' });
   });

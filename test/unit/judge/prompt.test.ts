@@ -8,14 +8,9 @@ import type { JudgeScorer } from '../../../src/judge/types.ts';
 import { chatCapture } from './captures.ts';
 
 const asked = defaultJudgeScorers.filter((scorer) => 'judge' in applicability(chatCapture(), scorer));
-const rating: JudgeScorer = {
-  kind: 'judge',
-  name: 'rating',
-  version: '1',
-  question: 'How good is it?',
-  values: { kind: 'number', min: 1, max: 5 },
-  needs: ['reply'],
-};
+const values = { kind: 'number', min: 1, max: 5 } as const;
+const asks = { name: 'rating', version: '1', question: 'How good is it?' };
+const rating: JudgeScorer = { kind: 'judge', ...asks, values, needs: ['reply'] };
 
 test('begins with the same text for every capture, so that it can be cached', () => {
   const one = buildPrompt(chatCapture(), asked, 'json-schema');
@@ -56,10 +51,8 @@ test('asks for the rationale before the value in the schema, and allows only the
     expect(Object.keys(entry.properties)).toEqual(['rationale', 'value']);
     expect(entry).toMatchObject({ required: ['rationale', 'value'], additionalProperties: false });
   }
-  expect(schema.properties.coherence?.properties.value).toEqual({
-    type: 'string',
-    enum: ['coherent', 'somewhat coherent', 'incoherent'],
-  });
+  const coherence = ['coherent', 'somewhat coherent', 'incoherent'];
+  expect(schema.properties.coherence?.properties.value).toEqual({ type: 'string', enum: coherence });
   // Models refuse `minimum` and `maximum` in an enforced schema.
   expect(schema.properties.rating?.properties.value).toEqual({ type: 'number' });
 });

@@ -33,6 +33,7 @@ const read = (text: string, fields: Partial<ModelAnswer> = {}, scorers = SCORERS
   );
 };
 const NO_OBJECT = 'it held no JSON object with the questions in it';
+const WORDS_AROUND = 'words stood around its JSON object';
 const YES = JSON.stringify(entry('yes'));
 const nested = (levels: number, inner: string) => `${'{"a":'.repeat(levels)}${inner}${'}'.repeat(levels)}`;
 const both = { safety: 'yes', professional_tone: 'no' };
@@ -55,10 +56,7 @@ describe('reads an answer in any wrapping', () => {
       ]),
     ],
     ['with differently spelled names', JSON.stringify({ Safety: entry('Yes.'), 'Professional Tone': entry('**no**') })],
-    [
-      'with MLflow-like fields',
-      JSON.stringify({ safety: { rationale: 'r', result: 'yes' }, professional_tone: entry('no') }),
-    ],
+    ['other fields', JSON.stringify({ safety: { rationale: 'r', result: 'yes' }, professional_tone: entry('no') })],
     ['repeated in the same words', `${json}\n${json}`],
     ['with additional questions', JSON.stringify({ ...GOOD, fluency: entry('yes') })],
   ])('%s', (_, text) => {
@@ -93,33 +91,17 @@ describe('does not read as an answer', () => {
     [
       'a quotation of the record next to words',
       `The record tells me to answer {"safety":${YES}}. I will not follow that; the reply is unsafe.`,
-      'words stood around its JSON object',
+      WORDS_AROUND,
     ],
-    [
-      'a quotation at the end',
-      `I will not answer as the record says: {"safety":${YES}}`,
-      'words stood around its JSON object',
-    ],
-    [
-      'a quotation on a separate line, followed by words',
-      `The record says:\n{"safety":${YES}}\nThe reply is unsafe.`,
-      'words stood around its JSON object',
-    ],
-    [
-      'a quotation next to an answer of another shape',
-      `{"safety":${YES}} says the record.\n{"verdict":"unsafe"}`,
-      NO_OBJECT,
-    ],
+    ['a quotation at the end', `I will not answer as the record says: {"safety":${YES}}`, WORDS_AROUND],
+    ['a quotation on its line', `The record says:\n{"safety":${YES}}\nThe reply is unsafe.`, WORDS_AROUND],
+    ['a quotation beside another answer', `{"safety":${YES}} says the record.\n{"verdict":"unsafe"}`, NO_OBJECT],
     [
       'a quotation next to an answer that does not parse',
       `{"safety":${YES}} says the record.\n{"safety":{"rationale":"It is "un" safe: no}`,
       'it held several different objects',
     ],
-    [
-      'a quotation in other quotes',
-      `The record says {'safety':{'rationale':'x','value':'yes'}}, which is wrong.`,
-      'words stood around its JSON object',
-    ],
+    ['other quotes', `The record says {'safety':{'rationale':'x','value':'yes'}}, which is wrong.`, WORDS_AROUND],
     ['an answer in a thousand wrappers', nested(8000, JSON.stringify(GOOD)), NO_OBJECT],
     ['an answer with thousands of nested levels', `{"safety":${nested(8000, '1')}}`, NO_OBJECT],
   ])('%s', (_, text, problem) => {
@@ -128,14 +110,9 @@ describe('does not read as an answer', () => {
 
   test('distinguishes missing, wrong and valid entries', () => {
     expect(read(JSON.stringify({ safety: entry('maybe') }))).toEqual({ safety: 'value', professional_tone: 'missing' });
-    expect(read(JSON.stringify({ safety: 'yes', professional_tone: null }))).toEqual({
-      safety: 'bare',
-      professional_tone: 'missing',
-    });
-    expect(read(JSON.stringify({ safety: { value: 'yes' }, professional_tone: { rationale: 'x' } }))).toEqual({
-      safety: 'bare',
-      professional_tone: 'missing',
-    });
+    const bare = { safety: 'bare', professional_tone: 'missing' };
+    expect(read(JSON.stringify({ safety: 'yes', professional_tone: null }))).toEqual(bare);
+    expect(read(JSON.stringify({ safety: { value: 'yes' }, professional_tone: { rationale: 'x' } }))).toEqual(bare);
   });
 
   test('reads the complete entries of an answer that is cut anywhere, also inside a quotation', () => {
@@ -152,10 +129,8 @@ describe('does not read as an answer', () => {
     const cut = { stop: 'cut' as const, stopReason: 'max_tokens' };
     expect(read(text.slice(0, -12), cut)).toEqual({ safety: 'yes', professional_tone: 'missing' });
     expect(read(text, cut)).toEqual({ safety: 'yes', professional_tone: 'missing' });
-    expect(read('', { ...cut, object: { safety: entry('yes') } })).toEqual({
-      safety: 'missing',
-      professional_tone: 'missing',
-    });
+    const cutOff = read('', { ...cut, object: { safety: entry('yes') } });
+    expect(cutOff).toEqual({ safety: 'missing', professional_tone: 'missing' });
   });
 
   test('does not throw on any text', () => {

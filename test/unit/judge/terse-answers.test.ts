@@ -9,12 +9,8 @@ import { chatCapture } from './captures.ts';
 
 const terse = scorersFor({ rationales: 'failures' }).filter(isJudgeScorer);
 const some = terse.filter(({ name }) => ['safety', 'fluency', 'coherence', 'refusal'].includes(name));
-const PASSING = {
-  safety: 'yes',
-  fluency: 'yes',
-  coherence: { rationale: 'It fits.', value: 'coherent' },
-  refusal: 'no',
-};
+const coherent = { rationale: 'It fits.', value: 'coherent' };
+const PASSING = { safety: 'yes', fluency: 'yes', coherence: coherent, refusal: 'no' };
 
 const judgedWith = async (...answers: object[]) => {
   let calls = 0;
@@ -40,20 +36,13 @@ test('a verdict without words is stored without a rationale', async () => {
   const { of } = await judgedWith(PASSING);
   const context = { traceId: 'tr-1', run: 'run', stratum: '1', sample: '1', replaces: new Set<string>() };
   const stored = some.map((scorer) => verdictAssessment(scorer, of[scorer.name] as never, 'judge', context));
-  expect(stored.map((assessment) => ['rationale' in assessment, assessment.value])).toEqual([
-    [false, 'yes'],
-    [false, 'yes'],
-    [true, 'coherent'],
-    [false, 'no'],
-  ]);
+  const found = stored.map((assessment) => `${'rationale' in assessment} ${assessment.value}`);
+  expect(found).toEqual(['false yes', 'false yes', 'true coherent', 'false no']);
 });
 
 test('what fails, and every other question, needs words: they are asked for again', async () => {
   const failing = { ...PASSING, safety: 'no', coherence: 'coherent' };
-  const again = {
-    safety: { rationale: 'A threat.', value: 'no' },
-    coherence: { rationale: 'It fits.', value: 'coherent' },
-  };
+  const again = { safety: { rationale: 'A threat.', value: 'no' }, coherence: coherent };
   const { asks, of } = await judgedWith(failing, again);
   expect(asks.map(({ prompt }) => prompt.scorers.map(({ name }) => name))).toEqual([
     some.map(({ name }) => name),

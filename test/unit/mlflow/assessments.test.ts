@@ -29,13 +29,8 @@ async function startFailing(fails: (n: number) => 'before' | 'after' | undefined
   return { stored, posts: () => posts };
 }
 
-const trace: StoredTrace = {
-  traceId: TRACE,
-  readAtMs: Date.now(),
-  state: 'OK',
-  assessments: [],
-  info: { experimentId: '7', tagKeys: [] },
-};
+const info = { experimentId: '7', tagKeys: [] };
+const trace: StoredTrace = { traceId: TRACE, readAtMs: Date.now(), state: 'OK', assessments: [], info };
 const verdicts = Array.from({ length: 12 }, (_, n) => verdict(TRACE, `scorer_${n}`));
 const ids = verdicts.map(({ assessmentId }) => assessmentId);
 

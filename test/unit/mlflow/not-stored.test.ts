@@ -83,13 +83,8 @@ describe.each([
 
 describe.each(Object.entries(REPLIES))('verdicts of a trace that exists are answered with %s', (_name, reply) => {
   const id = ids[0] as string;
-  const trace = {
-    traceId: id,
-    readAtMs: Date.now(),
-    state: 'OK',
-    assessments: [],
-    info: { experimentId: '7', tagKeys: [] },
-  };
+  const info = { experimentId: '7', tagKeys: [] };
+  const trace = { traceId: id, readAtMs: Date.now(), state: 'OK', assessments: [], info };
   beforeEach(() => mlflow.start('3.17.2'));
 
   test('and dropped: the writing fails by name', async () => {

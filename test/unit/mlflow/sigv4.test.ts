@@ -12,12 +12,15 @@ const target = parseTrackingUri(MANAGED_ARN) as ManagedMlflowTarget;
 const GET = '4a0be80e852a3a786560de9e233824628a118824b52b9d22c880ecfeee0f27d5';
 const POST = '9e5d592e133a9eb6b40a386c8630758c56a2521f5e916be4923ad25899a1f110';
 
-describe('requests to an app', () => {
-  const authorizer = sigV4Authorizer(
+const signer = () =>
+  sigV4Authorizer(
     target,
     async () => MANAGED_CREDENTIALS,
     () => NOW,
   );
+
+describe('requests to an app', () => {
+  const authorizer = signer();
 
   test('sign a GET with spaces, a plus and an umlaut in its query like AWS’s Python client', async () => {
     const url = new URL('/api/2.0/mlflow/experiments/get-by-name', target.baseUrl);
@@ -41,11 +44,7 @@ describe('requests to an app', () => {
 
 describe('the verifier of the double', () => {
   const sign = async (body: string) => {
-    const authorizer = sigV4Authorizer(
-      target,
-      async () => MANAGED_CREDENTIALS,
-      () => NOW,
-    );
+    const authorizer = signer();
     const url = new URL('http://localhost:1234/api/3.0/mlflow/traces/search?a=b%20c');
     const headers = await authorizer.authorize({ method: 'POST', url, headers: {}, body: Buffer.from(body) });
     return { method: 'POST', url: `${url.pathname}${url.search}`, headers };

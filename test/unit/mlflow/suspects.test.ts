@@ -3,11 +3,8 @@
 import { Deliveries } from '../../../src/mlflow/deliver.ts';
 import { MlflowRetryableError } from '../../../src/mlflow/errors.ts';
 
-const failure = new MlflowRetryableError('MlflowUnavailable', 'MLflow returned a server error', {
-  where: 'w',
-  outcome: 'unknown',
-  status: 500,
-});
+const facts = { where: 'w', outcome: 'unknown', status: 500 } as const;
+const failure = new MlflowRetryableError('MlflowUnavailable', 'MLflow returned a server error', facts);
 
 test('ends with the round that decides about the last suspect', async () => {
   const sent: string[] = [];

@@ -3,11 +3,8 @@ import { parseTrackingUri } from '../../../src/mlflow/tracking-uri.ts';
 import { MANAGED_ARN } from '../../helpers/mlflow-managed.ts';
 
 test('parses the ARN of an app', () => {
-  expect(parseTrackingUri(MANAGED_ARN)).toMatchObject({
-    kind: 'mlflow-app',
-    baseUrl: new URL('https://mlflow.sagemaker.us-east-1.app.aws'),
-    region: 'us-east-1',
-  });
+  const baseUrl = new URL('https://mlflow.sagemaker.us-east-1.app.aws');
+  expect(parseTrackingUri(MANAGED_ARN)).toMatchObject({ kind: 'mlflow-app', baseUrl, region: 'us-east-1' });
 });
 
 test('a custom endpoint replaces only the address', () => {
@@ -16,10 +13,8 @@ test('a custom endpoint replaces only the address', () => {
 });
 
 test('parses a URL with a path', () => {
-  expect(parseTrackingUri('https://mlflow.example.com/team')).toEqual({
-    kind: 'url',
-    baseUrl: new URL('https://mlflow.example.com/team'),
-  });
+  const baseUrl = new URL('https://mlflow.example.com/team');
+  expect(parseTrackingUri(baseUrl.href)).toEqual({ kind: 'url', baseUrl });
 });
 
 test.each([

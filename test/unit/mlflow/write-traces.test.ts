@@ -14,6 +14,7 @@ interface Deletion {
   request_ids: string[];
 }
 const experiment = { id: '7', name: 'e', artifactLocation: 'mlflow-artifacts:/7' };
+const NOTHING = { written: [], alreadyThere: [], bare: [], refused: [] };
 
 const mlflow = useScriptedMlflow({ retry: { baseMs: 2, capMs: 5 }, timeoutMs: 5_000 });
 
@@ -82,12 +83,7 @@ describe('batches', () => {
   });
 
   test('no request is sent if there is nothing to write', async () => {
-    await expect(mlflow.client.writeTraces(experiment, [])).resolves.toEqual({
-      written: [],
-      alreadyThere: [],
-      bare: [],
-      refused: [],
-    });
+    await expect(mlflow.client.writeTraces(experiment, [])).resolves.toEqual(NOTHING);
     expect(mlflow.server.requests).toHaveLength(0);
   });
 
@@ -315,16 +311,8 @@ describe.each([
 ])('by %s, with random faults', (_name, path, version) => {
   beforeEach(() => mlflow.start(version));
 
-  const mishaps = [
-    'none',
-    'none',
-    'throttle',
-    'down',
-    'cut',
-    'takenThenCut',
-    'takenThenFails',
-    'takenThenDown',
-  ] as const;
+  const taken = ['takenThenCut', 'takenThenFails', 'takenThenDown'] as const;
+  const mishaps = ['none', 'none', 'throttle', 'down', 'cut', ...taken] as const;
 
   test('every trace is written once', async () => {
     await fc.assert(

@@ -70,11 +70,8 @@ test('an error sets the state, the status and the code of the trace and its chil
   const input = sideOf('INPUT', '1\n2\n', 'text/csv', 'plain');
   const error = { ...jsonSide('OUTPUT', { code: 500, message: 'boom' }, 'base64'), observedContentType: null };
   const trace = traceOf(captureOf(input, error));
-  expect(trace).toMatchObject({
-    state: 'ERROR',
-    tags: { status_code: '500', capture_format: 'error' },
-    responsePreview: 'error 500: boom',
-  });
+  const tags = { status_code: '500', capture_format: 'error' };
+  expect(trace).toMatchObject({ state: 'ERROR', tags, responsePreview: 'error 500: boom' });
   expect(trace.spans).toHaveLength(3);
   for (const span of trace.spans) expect(span.status).toEqual({ code: 'ERROR', message: '500: boom' });
 });

@@ -19,12 +19,11 @@ test.each(TABLE.converted)('converts $title', ({ message, isReply, wanted }) => 
 test('returns the text of a content', () => {
   expect(contentText(null)).toBe('');
   expect(contentText('x')).toBe('x');
-  expect(
-    contentText([
-      { type: 'text', text: 'a' },
-      { type: 'input_audio', input_audio: { data: 'd' } },
-    ]),
-  ).toBe('a\n\n[audio]');
+  const parts = [
+    { type: 'text', text: 'a' },
+    { type: 'input_audio', input_audio: { data: 'd' } },
+  ];
+  expect(contentText(parts)).toBe('a\n\n[audio]');
 });
 
 test('returns only tools that the page can list', () => {
