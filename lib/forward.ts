@@ -41,10 +41,8 @@ export class Forward extends ObjectEvents {
       hidden: Duration.seconds(TIMEOUTS_HIDDEN * FUNCTION_TIMEOUT_SECONDS),
       receives: RECEIVES,
     });
-    this.forwarder = new PipelineFunction(this, 'Forwarder', {
-      settings,
-      workBucket,
-      name: 'forwarder',
+    this.forwarder = new PipelineFunction(this, 'Forwarder', 'forwarder', {
+      ...{ settings, workBucket },
       environment: {
         ...functionEnvironment(settings, workBucket.bucketName, budget.tableName, FORWARD_NAMES),
         ARTHUR_S3_PREFIX: prefix,

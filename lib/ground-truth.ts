@@ -37,24 +37,13 @@ export class GroundTruth extends Construct {
 
   constructor(scope: Construct, id: string, props: StackContext) {
     super(scope, id);
-    const { settings, workBucket, environment } = props;
-    this.joiner = new PipelineFunction(this, 'JoinLabels', {
-      settings,
-      workBucket,
-      environment,
-      name: 'joiner',
-    });
+    const { settings } = props;
+    this.joiner = new PipelineFunction(this, 'JoinLabels', 'joiner', props);
     this.#grant(props);
     this.stateMachine = truthStateMachine(new Construct(this, 'Machine'), this.joiner, props);
     const place = s3Place(settings.GROUND_TRUTH_S3_PREFIX);
     if (place.bucket === '') return;
-    const starter = new PipelineFunction(this, 'StartRuns', {
-      settings,
-      workBucket,
-      environment,
-      name: 'labelStarter',
-      ...STARTER,
-    });
+    const starter = new PipelineFunction(this, 'StartRuns', 'labelStarter', { ...props, ...STARTER });
     const rule = new ObjectRule(this, 'Files', {
       settings,
       ruleName: resourceNames(settings.STACK_PREFIX).labelRule,

@@ -12,7 +12,7 @@ import { grantBatchModel, grantJudge, grantModelLookUp } from './access/judge.ts
 import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
 import { grantWork, WHY_WORK_AREA, workPatterns } from './access/work.ts';
 import { grantItems, grantSentTraces, itemTable } from './item-table.ts';
-import { PipelineFunction, type PipelineFunctionProps, type StackContext } from './pipeline-function.ts';
+import { PipelineFunction, type StackContext } from './pipeline-function.ts';
 
 export type MonitoringFunctions = Record<
   'starter' | 'planner' | 'processor' | 'evaluator' | 'batcher' | 'summarizer',
@@ -27,16 +27,14 @@ export const STARTER = { memoryMb: 512, timeoutSeconds: STARTER_TIMEOUT_SECONDS 
 
 /** Creates the functions in a scope, and grants them the required permissions. */
 export function monitoringFunctions(scope: Construct, props: StackContext): MonitoringFunctions {
-  const { settings, workBucket, environment } = props;
-  const make = (id: string, name: PipelineFunctionProps['name'], more: Partial<PipelineFunctionProps> = {}) =>
-    new PipelineFunction(scope, id, { settings, workBucket, environment, name, ...more });
+  const { settings, workBucket } = props;
   const functions: MonitoringFunctions = {
-    starter: make('StartRuns', 'starter', STARTER),
-    planner: make('PlanCaptures', 'planner'),
-    processor: make('LogTraces', 'processor'),
-    evaluator: make('EvaluateTraces', 'evaluator'),
-    batcher: make('JudgeBatch', 'batcher'),
-    summarizer: make('SummarizeRun', 'summarizer'),
+    starter: new PipelineFunction(scope, 'StartRuns', 'starter', { ...props, ...STARTER }),
+    planner: new PipelineFunction(scope, 'PlanCaptures', 'planner', props),
+    processor: new PipelineFunction(scope, 'LogTraces', 'processor', props),
+    evaluator: new PipelineFunction(scope, 'EvaluateTraces', 'evaluator', props),
+    batcher: new PipelineFunction(scope, 'JudgeBatch', 'batcher', props),
+    summarizer: new PipelineFunction(scope, 'SummarizeRun', 'summarizer', props),
   };
   const { planner, processor, evaluator } = functions;
   for (const { role } of [planner, processor, evaluator]) {

@@ -22,7 +22,7 @@ import { nodeOptions } from './settings/function-environment.ts';
 
 type Names = ReturnType<typeof resourceNames>;
 /** The names of functions among the names of resources: resources with a role. */
-type FunctionName = { [N in keyof Names]: `${N}Role` extends keyof Names ? N : never }[keyof Names];
+export type FunctionName = { [N in keyof Names]: `${N}Role` extends keyof Names ? N : never }[keyof Names];
 
 /** The context for constructs with functions of their own. */
 export interface StackContext {
@@ -34,6 +34,8 @@ export interface StackContext {
   environment: Record<string, string>;
 }
 
+export type FunctionContext = Pick<StackContext, 'settings' | 'workBucket' | 'environment'>;
+
 /** Creates the log group of a scope, as its child `Logs`. */
 export const logsOf = (scope: Construct, logGroupName: string, settings: Settings): LogGroup =>
   new LogGroup(scope, 'Logs', {
@@ -43,11 +45,7 @@ export const logsOf = (scope: Construct, logGroupName: string, settings: Setting
     removalPolicy: RemovalPolicy.DESTROY,
   });
 
-export interface PipelineFunctionProps {
-  settings: Settings;
-  workBucket: IBucket;
-  name: FunctionName;
-  environment: Record<string, string>;
+export interface FunctionOptions {
   /** Default: the setting. */
   memoryMb?: number;
   /** Default: Lambda's maximum. */
@@ -66,9 +64,9 @@ export class PipelineFunction extends Construct {
   readonly role: Role;
   readonly timeout: Duration;
 
-  constructor(scope: Construct, id: string, props: PipelineFunctionProps) {
+  constructor(scope: Construct, id: string, name: FunctionName, props: FunctionContext & FunctionOptions) {
     super(scope, id);
-    const { settings, name } = props;
+    const { settings } = props;
     const { folder, description, work } = FUNCTIONS[name];
     const names = resourceNames(settings.STACK_PREFIX);
     const functionName = names[name];

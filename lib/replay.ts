@@ -17,7 +17,7 @@ import { grantModelLookUp } from './access/judge.ts';
 import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
 import { acknowledge } from './acknowledge.ts';
 import { DELIVERY, eventQueue } from './event-delivery.ts';
-import { PipelineFunction, type PipelineFunctionProps, type StackContext } from './pipeline-function.ts';
+import { type FunctionName, type FunctionOptions, PipelineFunction, type StackContext } from './pipeline-function.ts';
 import { replayEnvironment } from './settings/function-environment.ts';
 import { pipelineStateMachine, RUN } from './state-machines/pipeline.ts';
 import { SHARD_RETRIES, STORE_RETRIES } from './state-machines/retries.ts';
@@ -153,17 +153,15 @@ function shardsMap(scope: Construct, replayer: PipelineFunction, workBucket: IBu
  */
 export const ONE_VCPU_MB = 1769;
 
-export type ReplayFunctions = Record<'planner' | 'replayer' | 'summarizer', PipelineFunction>;
+type ReplayFunctions = Record<'planner' | 'replayer' | 'summarizer', PipelineFunction>;
 
 /** Creates the functions in a scope, and grants them the required permissions. */
-export function replayFunctions(scope: Construct, props: StackContext): ReplayFunctions {
-  const { settings, workBucket, environment } = props;
-  const make = (id: string, name: PipelineFunctionProps['name'], more: Partial<PipelineFunctionProps> = {}) =>
-    new PipelineFunction(scope, id, {
-      settings,
-      workBucket,
-      name,
-      environment: { ...environment, ...replayEnvironment(settings) },
+function replayFunctions(scope: Construct, props: StackContext): ReplayFunctions {
+  const { settings } = props;
+  const make = (id: string, name: FunctionName, more: FunctionOptions = {}) =>
+    new PipelineFunction(scope, id, name, {
+      ...props,
+      environment: { ...props.environment, ...replayEnvironment(settings) },
       // More memory for the other functions means that payloads are large.
       memoryMb: Math.max(ONE_VCPU_MB, settings.LAMBDA_MEMORY_MB),
       diskMib: REPLAY_DISK_MIB,

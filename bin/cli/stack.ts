@@ -5,11 +5,12 @@
  */
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { Storage } from '../../src/core/aws/storage.ts';
+import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import { destroyClients, environmentClients } from '../operate/aws-clients.ts';
-import type { StateMachines } from '../operate/executions.ts';
-import { type FoundRun, findStackRun } from '../operate/run-report.ts';
+import { findExecution, type StateMachines } from '../operate/executions.ts';
+import type { FoundRun } from '../operate/run-report.ts';
 import { readStackOutputs } from '../operate/stack-outputs.ts';
 import { argument, type FlagsOf, option, options } from './options.ts';
 import { jsonOption } from './output.ts';
@@ -68,12 +69,21 @@ export async function withStack<T>(flags: StackFlags, work: (stack: DeployedStac
 }
 
 /**
- * Finds a monitoring run, also one that Step Functions has forgotten.
+ * Finds a monitoring run, also one that Step Functions has forgotten, of which the work bucket has a summary or
+ * quarantined lines.
  *
  * @throws PermanentError `NotAMonitoringRun`, `NoSuchRun`, `AmbiguousRun`
  */
 export async function monitoringRun(stack: DeployedStack, run: string): Promise<FoundRun> {
-  const found = await findStackRun(stack.clients, machinesOf(stack), stack.outputs.workBucket, run);
+  const { clients, storage, outputs } = stack;
+  const found = await findExecution(clients.sfn, machinesOf(stack), run).catch(
+    async (error: Error): Promise<FoundRun> => {
+      const name = run.split(':').at(-1) ?? run;
+      const kept = error.name === 'NoSuchRun' ? [workKeys.summary(name), workKeys.quarantinePrefix(name)] : [];
+      for (const prefix of kept) if (await storage.hasAny(outputs.workBucket, prefix)) return { name };
+      throw error;
+    },
+  );
   if (found.kind !== 'replay') return found;
   const expected = 'a monitoring run; for replays there are runs --replays, stop and compare';
   throw new PermanentError('NotAMonitoringRun', 'The run is a cloud replay', { got: run, expected });

@@ -116,14 +116,10 @@ async function judgeItems(
   settings: CommandSettings,
 ): Promise<CalibrationReport> {
   const scorers = activeScorers(settings).filter(isJudgeScorer);
-  const all =
-    labels === undefined
-      ? readAnchors(scorers, only)
-      : parseLabels(readText(labels, 'The labels file'), labels, scorers);
-  const source =
-    labels === undefined
-      ? ({ kind: 'anchors', where: `${all.length} items` } as const)
-      : ({ kind: 'labels', where: labels } as const);
+  const labeled = labels !== undefined && parseLabels(readText(labels, 'The labels file'), labels, scorers);
+  const all = labeled || readAnchors(scorers, only);
+  const kind = labeled ? ('labels' as const) : ('anchors' as const);
+  const source = { kind, where: labels ?? `${all.length} items` };
   checkNames('LLM scorer', only, scorers);
   const items = only === undefined ? all : all.filter(({ scorer }) => only.includes(scorer));
   const open = items.filter(({ verdict }) => verdict === undefined);

@@ -7,17 +7,12 @@ import type { Sought } from '../../src/ledger/parquet.ts';
 import { inForce } from '../../src/ledger/precedence.ts';
 import type { Row, Table } from '../../src/ledger/tables.ts';
 import { foldLine, LINE, type LineFate, VERDICT } from '../../src/ledger/what-became.ts';
+import type { TimeWindow } from '../../src/quality/counts-store.ts';
 import { hourOf } from '../../src/quality/tally.ts';
 import type { VerdictCondition } from './dataset.ts';
 
-/** Whole hours, epoch milliseconds. */
-interface Window {
-  fromMs: number;
-  toMs: number;
-}
-
 /** What is looked for: a trace has all of it. */
-interface Query extends Window {
+interface Query extends TimeWindow {
   /** Of an inference, or of a trace. */
   id?: string | undefined;
   user?: string | undefined;
@@ -46,7 +41,7 @@ const AT_ONCE = 200;
 /** By trace, the hour of its inference. */
 export type Hours = Map<string, string>;
 /** The window of all rows that are kept. */
-const ALL: Window = { fromMs: 0, toMs: Date.UTC(9999, 0) };
+const ALL: TimeWindow = { fromMs: 0, toMs: Date.UTC(9999, 0) };
 const TRACE_ID = /^tr-[0-9a-f]{32}$/;
 
 /**
@@ -103,7 +98,7 @@ export async function tracesWith<T extends Table>(
 async function* rowsIn<T extends Table>(
   work: Work,
   table: T,
-  { fromMs, toMs }: Window,
+  { fromMs, toMs }: TimeWindow,
   more: readonly (keyof Row<T> & string)[],
   sought?: Sought<T>,
 ): AsyncGenerator<Row<T>[]> {
@@ -117,7 +112,7 @@ async function* rowsIn<T extends Table>(
 }
 
 /** Yields the traces with a verdict that meets a condition, some at a time. */
-async function* judged(work: Work, window: Window, conditions: readonly VerdictCondition[]): AsyncGenerator<Hours> {
+async function* judged(work: Work, window: TimeWindow, conditions: readonly VerdictCondition[]): AsyncGenerator<Hours> {
   const seen = new Set<string>();
   let open: Hours = new Map();
   for await (const rows of rowsIn(work, 'verdicts', window, ['scorer', 'state', 'value'])) {

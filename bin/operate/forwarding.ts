@@ -30,13 +30,14 @@ export async function findForwarding(lambda: LambdaClient, stackPrefix: string):
 export async function* filesToForward(
   storage: Storage,
   { DATA_CAPTURE_S3_BUCKET: bucket, ARTHUR_S3_PREFIX: prefix, ARTHUR_S3_SUFFIX: suffix }: ForwardEnvironment,
-  { within = prefix, fromMs, toMs }: { within?: string | undefined; fromMs?: number; toMs?: number },
+  {
+    within = prefix,
+    fromMs,
+    toMs,
+  }: { within?: string | undefined; fromMs?: number | undefined; toMs?: number | undefined },
 ): AsyncGenerator<ObjectFacts> {
   // A run also looks at the hour before and after, for single records. Here files are whole.
-  const window = {
-    ...(fromMs !== undefined && { fromMs: fromMs + HOUR_MS }),
-    ...(toMs !== undefined && { toMs: toMs - HOUR_MS }),
-  };
+  const window = { fromMs: fromMs && fromMs + HOUR_MS, toMs: toMs && toMs - HOUR_MS };
   for await (const file of backfillObjects(storage, { bucket, prefix }, { bucket, prefix: within }, window)) {
     if (file.key.endsWith(suffix)) yield file;
   }

@@ -9,7 +9,7 @@ import { quarantinedEntries } from '../../src/monitoring/plan/retry-source.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import type { AwsClients } from './aws-clients.ts';
-import { type FoundExecution, findExecution, inputText, type StateMachines } from './executions.ts';
+import { type FoundExecution, inputText } from './executions.ts';
 
 /** Statuses for listing runs, with Step Functions' names. */
 const STATUSES = {
@@ -30,30 +30,6 @@ export type RunReport = Awaited<ReturnType<typeof readRunReport>>;
 
 /** A run of the stack, or its remaining data. */
 export type FoundRun = Pick<FoundExecution, 'name'> & Partial<FoundExecution>;
-
-/**
- * Finds a monitoring run, also one that Step Functions has forgotten, of which the work bucket has a summary or quarantined lines.
- *
- * @throws PermanentError `NoSuchRun`, `AmbiguousRun`
- */
-export async function findStackRun(
-  clients: Clients,
-  machines: StateMachines,
-  workBucket: string,
-  run: string,
-): Promise<FoundRun> {
-  try {
-    return await findExecution(clients.sfn, machines, run);
-  } catch (error) {
-    if ((error as Error).name !== 'NoSuchRun') throw error;
-    const storage = new Storage(clients.s3);
-    const name = run.split(':').at(-1) ?? run;
-    for (const prefix of [workKeys.summary(name), workKeys.quarantinePrefix(name)]) {
-      for await (const _ of storage.list(workBucket, prefix)) return { name };
-    }
-    throw error;
-  }
-}
 
 /** Reads the report of a run. A run without a summary costs a request for each of its receipts. */
 export async function readRunReport(clients: Pick<AwsClients, 's3'>, workBucket: string, found: FoundRun) {

@@ -5,6 +5,7 @@
 
 import { existsSync, readFileSync } from 'node:fs';
 import { parse as parseDotenv } from 'dotenv';
+import { PermanentError } from '../../src/core/errors/errors.ts';
 import { nearest } from '../../src/core/errors/nearest.ts';
 import {
   type CheckedSettings,
@@ -46,14 +47,12 @@ export function examineSettings(
   return tooLong.length > 0 ? { wrong: tooLong } : { settings, wrong };
 }
 
-/** Checks the settings. @throws Error `InvalidSettings` with a line for every setting that is wrong or missing. */
+/** Checks the settings. @throws PermanentError `InvalidSettings` with a line for every setting that is wrong or missing. */
 export function parseSettings(...given: Parameters<typeof examineSettings>): Settings {
   const { settings, wrong } = examineSettings(...given);
   if (settings !== undefined) return settings;
   const lines = wrong.map((each) => `\n  ${describeWrong(each)}`);
-  const error = new Error(`Some settings are invalid (see .env.example):${lines.join('')}`);
-  error.name = 'InvalidSettings';
-  throw error;
+  throw new PermanentError('InvalidSettings', `Some settings are invalid (see .env.example):${lines.join('')}`);
 }
 
 /**

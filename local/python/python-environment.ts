@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process';
 import { hash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { withFacts } from '../../src/core/errors/errors.ts';
 import { keptPath, packagePath } from '../../src/core/process/package-folder.ts';
 import { withFileLock } from '../machine/file-lock.ts';
 import { runGuarded } from '../machine/guarded-process.ts';
@@ -152,14 +153,10 @@ async function findPython(): Promise<string> {
     if (fault === '') return name;
     if (fault !== undefined) seen.push(`${name} ${fault.trim()}`);
   }
-  throw new Error(
-    [
-      'No usable Python was found',
-      `got: ${seen.length > 0 ? seen.join('; ') : 'no python3 on the PATH'}`,
-      'expected: Python 3.10 to 3.13 with venv on the PATH',
-      'MLflow and the AWS emulator are Python programs. Install Python and run the command again',
-    ].join('; '),
-  );
+  const expected =
+    'Python 3.10 to 3.13 with venv on the PATH; MLflow and the AWS emulator are Python programs. Install Python and run the command again';
+  const got = seen.length > 0 ? seen.join('; ') : 'no python3 on the PATH';
+  throw new Error(withFacts('No usable Python was found', { got, expected }));
 }
 
 /** Removes the caller's VIRTUAL_ENV and PYTHONPATH, which must not leak into the new environment. */
@@ -186,14 +183,10 @@ async function runToEnd(
   try {
     const { end, tail } = await runGuarded(command, args, { logFile, env, signal, limitMs: INSTALL_LIMIT_MS });
     if (end === 'exit code 0') return;
-    throw new Error(
-      [
-        `The Python environment could not be created: ${command} ${args.join(' ')}`,
-        `got: ${end}`,
-        'expected: exit code 0. Check the connection to the package index (PIP_INDEX_URL, UV_INDEX_URL, proxies) and free disk space (1 GB), then run the command again',
-        `last output:\n${tail}`,
-      ].join('; '),
-    );
+    const message = `The Python environment could not be created: ${command} ${args.join(' ')}`;
+    const expected =
+      'exit code 0. Check the connection to the package index (PIP_INDEX_URL, UV_INDEX_URL, proxies) and free disk space (1 GB), then run the command again';
+    throw new Error(`${withFacts(message, { got: end, expected })}; last output:\n${tail}`);
   } finally {
     rmSync(logFile, { force: true });
   }

@@ -2,6 +2,7 @@
 import { get as getHttp } from 'node:http';
 import { get as getHttps } from 'node:https';
 import { text } from 'node:stream/consumers';
+import { withFacts } from '../../src/core/errors/errors.ts';
 import type { GuardedProcess } from '../machine/guarded-process.ts';
 
 const POLL_MS = 100;
@@ -27,14 +28,8 @@ export async function untilHealthy(server: GuardedProcess, health: Health): Prom
   while (!(await isHealthy(health))) {
     const ended = server.ended();
     if (ended !== undefined || Date.now() > deadline) {
-      throw new Error(
-        [
-          `${health.name} did not start`,
-          `got: ${ended ?? `no answer in ${health.limitMs / 1000} s`}`,
-          `expected: 200 from ${health.url}`,
-          `end of its log:\n${server.logTail()}`,
-        ].join('; '),
-      );
+      const facts = { got: ended ?? `no answer in ${health.limitMs / 1000} s`, expected: `200 from ${health.url}` };
+      throw new Error(`${withFacts(`${health.name} did not start`, facts)}; end of its log:\n${server.logTail()}`);
     }
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }

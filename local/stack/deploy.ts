@@ -8,6 +8,7 @@ import {
   waitUntilStackCreateComplete,
 } from '@aws-sdk/client-cloudformation';
 import { cdkFile } from '../../bin/cli/cdk.ts';
+import { withFacts } from '../../src/core/errors/errors.ts';
 import { isClone, packagePath, programArgs } from '../../src/core/process/package-folder.ts';
 import { runGuarded } from '../machine/guarded-process.ts';
 import type { Log } from '../python/python-environment.ts';
@@ -111,14 +112,8 @@ async function run(context: StepContext, step: string, args: string[], env: Reco
   const cwd = packagePath();
   const { end, tail } = await runGuarded(process.execPath, args, { logFile, cwd, env, signal, limitMs });
   if (end !== 'exit code 0') {
-    throw new Error(
-      [
-        `${step} failed`,
-        `got: ${end}`,
-        'expected: exit code 0. The output names the resource or setting at fault',
-        `output:\n${tail}`,
-      ].join('; '),
-    );
+    const expected = 'exit code 0. The output names the resource or setting at fault';
+    throw new Error(`${withFacts(`${step} failed`, { got: end, expected })}; output:\n${tail}`);
   }
   log?.(`${step}: ${((Date.now() - started) / 1000).toFixed(1)} s`);
 }

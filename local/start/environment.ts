@@ -16,8 +16,8 @@ import { makeOwnFolder, removeFolder } from '../machine/own-folder.ts';
 import type { Log } from '../python/python-environment.ts';
 import { defaultPythonEnvironment } from '../python/python-presets.ts';
 import { emulatedClients } from '../servers/emulated-clients.ts';
-import { type MiniStack, startMiniStack } from '../servers/ministack.ts';
-import { type MlflowServer, startMlflowServer } from '../servers/mlflow-server.ts';
+import { startMiniStack } from '../servers/ministack.ts';
+import { startMlflowServer } from '../servers/mlflow-server.ts';
 import { bootstrap, deploy, makeBundles, synthesize } from '../stack/deploy.ts';
 import { type StandInJudge, type StandInOptions, startStandInJudge } from '../stand-in-judge/server.ts';
 
@@ -43,23 +43,9 @@ export interface EnvironmentOptions<Judge extends StandInJudge> extends Ports {
   signal?: AbortSignal;
 }
 
-export interface LocalEnvironment<Judge extends StandInJudge = StandInJudge> {
-  ministack: MiniStack;
-  clients: AwsClients;
-  judge: Judge;
-  mlflowUrl: string;
-  /** Resolves when MLflow answers, which takes longest. */
-  mlflow: Promise<MlflowServer>;
-  /** Folder for this environment's files, deleted with it. */
-  directory: string;
-  /**
-   * Deploys the stack with these settings and the environment's defaults. Creates the capture bucket if it is missing.
-   *
-   * @param fill puts objects into that bucket before the stack watches it
-   */
-  deployStack(settings: StackSettings, fill?: () => Promise<void>): Promise<StackOutputs>;
-  stop(): Promise<void>;
-}
+export type LocalEnvironment<Judge extends StandInJudge = StandInJudge> = Awaited<
+  ReturnType<typeof startEnvironment<Judge>>
+>;
 
 /** Settings, named as in `.env.example`. */
 interface StackSettings extends Record<string, string> {
@@ -77,7 +63,7 @@ export const CAPTURE_BUCKET = 'sagemaker-captures';
  */
 export async function startEnvironment<Judge extends StandInJudge = StandInJudge>(
   options: EnvironmentOptions<Judge> = {},
-): Promise<LocalEnvironment<Judge>> {
+) {
   const log = options.log ?? (() => {});
   // Ports are checked before the time that a first Python environment takes, and again after it.
   await freePorts(options);
@@ -113,7 +99,12 @@ export async function startEnvironment<Judge extends StandInJudge = StandInJudge
     judge.batch.useStorage(clients.s3);
     const bootstrapped = services.background(bootstrap(clients.cloudFormation, signal));
     const mlflowUrl = `http://127.0.0.1:${mlflowPort}`;
-    const deployStack: LocalEnvironment['deployStack'] = async (own, fill) => {
+    /**
+     * Deploys the stack with these settings and the environment's defaults. Creates the capture bucket if it is missing.
+     *
+     * @param fill puts objects into that bucket before the stack watches it
+     */
+    const deployStack = async (own: StackSettings, fill?: () => Promise<void>): Promise<StackOutputs> => {
       const settings = { MLFLOW_TRACKING_URI: mlflowUrl, DATA_CAPTURE_S3_BUCKET: CAPTURE_BUCKET, ...own };
       const target = { aws: ministack, directory, log, signal, settings };
       const [assembly] = await Promise.all([
@@ -124,7 +115,13 @@ export async function startEnvironment<Judge extends StandInJudge = StandInJudge
       await services.background(deploy(target, assembly));
       return readStackOutputs(clients, own.STACK_PREFIX);
     };
-    return { ministack, clients, judge, mlflow, mlflowUrl, directory, stop, deployStack };
+    return {
+      ...{ ministack, clients, judge, mlflowUrl, deployStack, stop },
+      /** Resolves when MLflow answers, which takes longest. */
+      mlflow,
+      /** Folder for this environment's files, deleted with it. */
+      directory,
+    };
   } catch (error) {
     await stop();
     throw error;
