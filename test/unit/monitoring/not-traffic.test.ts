@@ -44,14 +44,15 @@ class Rig extends ChunkRig {
   }
 }
 
-const RULES = [
-  { name: 'canary', inferenceId: 'canary-*-eu' },
-  { name: 'locust', attributes: { source: 'lo*st', constructor: '*' }, variant: 'B*' },
-  { name: 'green', variant: 'Green' },
-  // A matcher that goes back would not end.
-  { name: 'stars', inferenceId: `${'*a'.repeat(99)}*b`, attributes: { source: `${'*a'.repeat(99)}*b` } },
-  { name: 'more stars', attributes: { source: `${'*a'.repeat(99)}*b` } },
-];
+const RULES: readonly { name: string; attributes?: Record<string, string>; inferenceId?: string; variant?: string }[] =
+  [
+    { name: 'canary', inferenceId: 'canary-*-eu' },
+    { name: 'locust', attributes: { source: 'lo*st', constructor: '*' }, variant: 'B*' },
+    { name: 'green', variant: 'Green' },
+    // A matcher that goes back would not end.
+    { name: 'stars', inferenceId: `${'*a'.repeat(99)}*b`, attributes: { source: `${'*a'.repeat(99)}*b` } },
+    { name: 'more stars', attributes: { source: `${'*a'.repeat(99)}*b` } },
+  ];
 const environment = testEnvironment({ NOT_TRAFFIC: JSON.stringify(RULES) });
 const metadata = { source: 'locust', constructor: 'x' };
 
