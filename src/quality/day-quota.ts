@@ -52,7 +52,7 @@ const RECENT_HOURS = 4;
  * that of the key (UTC, 0 to 23).
  *
  * @example
- *     chanceOfFile({ hour: 9, lines: 700 }, { number: 1000, today, weeks: [] })   // 0.059
+ *     chanceOfFile({ hour: 9, lines: 700 }, { number: 1000, today, weeks: [] })   // 0.063
  */
 export function chanceOfFile({ hour, lines }: { hour: number; lines: number }, known: DayKnown): number {
   const { quota, step } = quotaOf(hour, known);
@@ -113,7 +113,8 @@ function quotaOf(hour: number, { number, today, weeks, affordable = Infinity }: 
   const left = number - sum(today.draws) + (today.draws[hour] ?? 0);
   const least = Math.min(LEAST, number * LEAST_PART);
   const wanted = Math.min(number * own, Math.max(left * ofLeft, number * own * KEPT));
-  const paid = Math.max(LEAST, affordable * ofLeft);
+  // Without a budget, an hour that never had captures has no figure.
+  const paid = Math.max(LEAST, affordable * ofLeft || 0);
   const quota = Math.min(Math.max(wanted, least), paid, affordable);
   const spare = left + number / HOURS.length - quota - number * later * KEPT;
   return { quota, step: Math.min(quota, Math.max(spare, least) / STEPS) };
