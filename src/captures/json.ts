@@ -21,16 +21,6 @@ type ParsedJson =
   | { ok: true; value: unknown; notes: string[]; duplicateKeys: boolean }
   | { ok: false; problem: string; tooDeep: boolean };
 
-/** The result of one pass over the characters. */
-interface Census {
-  depth: number;
-  keys: number;
-  /** Lists, objects and their items. */
-  values: number;
-  /** There may be a number that a double cannot represent. */
-  longNumber: boolean;
-}
-
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
@@ -53,9 +43,12 @@ const MAX_DOUBLE_DIGITS = 17;
 /** An exponent of three digits may be out of range. */
 const SAFE_EXPONENT_DIGITS = 2;
 
-/** Counts in one pass over the characters, without parsing them. */
-function takeCensus(text: string): Census {
-  const census: Census = { depth: 0, keys: 0, values: 1, longNumber: false };
+/**
+ * Counts in one pass over the characters, without parsing them. `values`: lists, objects and their items; `longNumber`: there may be a
+ * number that a double cannot represent.
+ */
+function takeCensus(text: string) {
+  const census = { depth: 0, keys: 0, values: 1, longNumber: false };
   let depth = 0;
   let digits = 0;
   let part: 'whole' | 'fraction' | 'exponent' = 'whole';

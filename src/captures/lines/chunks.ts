@@ -1,5 +1,5 @@
 /** Cuts a capture file into chunks: byte ranges of whole lines, for the planner. */
-import { type ScanStart, scanPieces } from './scan-lines.ts';
+import { scanPieces } from './scan-lines.ts';
 
 interface ChunkBounds {
   /** Maximum number of non-blank lines in a chunk. */
@@ -31,13 +31,12 @@ export interface LineChunk {
  */
 export async function* scanChunks(
   stream: AsyncIterable<Uint8Array>,
-  bounds: ChunkBounds,
-  from?: ScanStart,
+  { maxLines, maxBytes }: ChunkBounds,
 ): AsyncGenerator<LineChunk> {
   let open: LineChunk | undefined;
-  for await (const lines of scanPieces(stream, 0, from)) {
+  for await (const lines of scanPieces(stream, 0)) {
     for (const { line, start, end } of lines) {
-      if (open !== undefined && open.lines < bounds.maxLines && end - open.start <= bounds.maxBytes) {
+      if (open !== undefined && open.lines < maxLines && end - open.start <= maxBytes) {
         open.lines += 1;
         open.end = end - 1;
         open.bytes = end - open.start;

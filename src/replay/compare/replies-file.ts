@@ -66,8 +66,8 @@ export function comparedReply(measured: Measured): StoredReply {
 }
 
 /** @throws PermanentError `NotAReplay` */
-export async function* readReplies(path: string, onCut?: (where: string) => void): AsyncGenerator<StoredReply> {
-  for await (const { value } of jsonLines(path, onCut)) yield value as StoredReply;
+export async function* readReplies(path: string): AsyncGenerator<StoredReply> {
+  for await (const { value } of jsonLines(path)) yield value as StoredReply;
 }
 
 /** A reply as a chat message for the judge; `undefined` if it has neither text nor tool calls. */

@@ -122,18 +122,6 @@ describe('scanChunks', () => {
   test.each(['', '\n\n', '\ufeff', ' \r\n\t\n'])('yields no chunk for a file without a line: %j', async (text) => {
     expect(await chunksOf(text, { maxLines: 10, maxBytes: 100 })).toEqual([]);
   });
-
-  test('continues from an offset', async () => {
-    const chunks = scanChunks(
-      inPieces(Buffer.from('c\nd\n'), [1]),
-      { maxLines: 1, maxBytes: 9 },
-      { offset: 50, firstLine: 8 },
-    );
-    expect(await collect(chunks)).toEqual([
-      { start: 50, end: 51, firstLine: 8, lines: 1, bytes: 2 },
-      { start: 52, end: 53, firstLine: 9, lines: 1, bytes: 2 },
-    ]);
-  });
 });
 
 // ------------------------------------------------------------------------------------------------------ properties

@@ -42,7 +42,7 @@ import {
   type ShardPlan,
   type StoredPlan,
 } from '../work-bucket/stored-plan.ts';
-import { ConversationFinder } from './conversations.ts';
+import { conversationFinder } from './conversations.ts';
 import { parseReplayInput, type ReplayJob } from './input.ts';
 import { type EvaluationPorts, findMlflowPlace, planJudge } from './plan-evaluation.ts';
 import { writeShards } from './sharding.ts';
@@ -244,7 +244,7 @@ async function indexObjects(
   const files = objects.map(
     ({ key: name, lastModifiedMs: _, ...object }): CaptureObject => ({ ...object, name, path: '' }),
   );
-  const conversations = new ConversationFinder(keep?.id);
+  const conversations = conversationFinder(keep?.id);
   const scanners = scannersOf(storage, objects, DEFAULT_MAX_LINE_BYTES);
   let opened = 0;
   let records = 0;

@@ -1,5 +1,5 @@
 /** Finding conversations in the captures of a cloud replay. */
-import { ConversationFinder } from '../../../../src/replay/cloud/plan/conversations.ts';
+import { conversationFinder } from '../../../../src/replay/cloud/plan/conversations.ts';
 import type { IndexEntry, SourceFile } from '../../../../src/replay/source/types.ts';
 import { captureLine, chatLine, chatReply } from '../../../helpers/replay.ts';
 
@@ -9,7 +9,7 @@ const turns = (...texts: string[]): string =>
   JSON.stringify({ messages: texts.map((content, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content })) });
 
 test('finds turns across files, and separate conversations for each pass', () => {
-  const finder = new ConversationFinder();
+  const finder = conversationFinder();
   const add = (ordinal: number, line: number, text: string): void =>
     finder.record(Buffer.from(text), place(ordinal, line));
   finder.file(file('a'));
@@ -38,7 +38,7 @@ test('finds turns across files, and separate conversations for each pass', () =>
 });
 
 test('a chat that cannot be read is a separate conversation and does not affect others', () => {
-  const finder = new ConversationFinder();
+  const finder = conversationFinder();
   const add = (line: number, text: string): void => finder.record(Buffer.from(text), place(0, line));
   const deep = '['.repeat(10_000) + ']'.repeat(10_000);
   finder.file(file('a'));
@@ -67,7 +67,7 @@ test.each([
     (text: string) => ({ candidates: [{ content: { role: 'model', parts: [{ text }] }, finishReason: 'STOP' }] }),
   ],
 ])('finds turns in the wire format of %s', (_, request, reply) => {
-  const finder = new ConversationFinder();
+  const finder = conversationFinder();
   finder.file(file('a'));
   const add = (line: number, id: string, texts: string[], answer: string): void => {
     const [input, output] = [request(texts), reply(answer)].map((data) => ({ data: JSON.stringify(data) }));
