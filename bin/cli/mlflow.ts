@@ -2,7 +2,6 @@
 
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
-import { type ExcludedWindow, readExcluded } from '../../src/ledger/excluded.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { findExperiment } from '../../src/mlflow/experiments.ts';
@@ -32,8 +31,6 @@ export interface OpenedMlflow {
   mlflow: MlflowClient;
   experiment: Experiment;
   settings: CommandSettings;
-  /** The windows that are no traffic; none without a stack. */
-  excluded: readonly ExcludedWindow[];
   about: About;
 }
 
@@ -57,10 +54,9 @@ export function withSettings<T>(
 /** Opens the experiment of these settings, does the work and closes the client. @throws PermanentError `MlflowExperimentMissing`, … */
 export const withMlflow = <T>(flags: MlflowFlags, work: (opened: OpenedMlflow) => Promise<T>): Promise<T> =>
   withSettings(flags, (settings, stack) =>
-    withExperiment(settings, async (mlflow, experiment) => {
-      const excluded = stack ? await readExcluded(stack.work) : [];
+    withExperiment(settings, (mlflow, experiment) => {
       const about = { endpoint: null, stack: null, ...stack?.about, experiment: experiment.name };
-      return work({ mlflow, settings, experiment, excluded, about });
+      return work({ mlflow, settings, experiment, about });
     }),
   );
 

@@ -9,6 +9,7 @@ import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import type { Redaction } from '../../src/core/settings/redact-setting.ts';
 import { functionSettings } from '../../src/core/settings/schema.ts';
 import { readVariables, withDefaultJudge } from '../../src/core/settings/variables.ts';
+import type { ExcludedWindow } from '../../src/ledger/excluded.ts';
 
 const text = z.string().optional();
 
@@ -28,7 +29,11 @@ const settingsSchema = z.object({
 export const LOGINS = Object.keys(settingsSchema.shape).filter((name) => !(name in functionSettings));
 
 /** Includes the rules of masking, but no key, because only the functions may read it. */
-export type CommandSettings = z.infer<typeof settingsSchema> & { redaction?: Redaction | undefined };
+export interface CommandSettings extends z.infer<typeof settingsSchema> {
+  redaction?: Redaction | undefined;
+  /** Reads the windows that are no traffic. Absent without a stack. */
+  excluded?: () => Promise<ExcludedWindow[]>;
+}
 
 export type SettingFlags = Partial<Record<keyof CommandSettings, string | undefined>>;
 

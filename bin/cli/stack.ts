@@ -8,6 +8,7 @@ import { Storage } from '../../src/core/aws/storage.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
+import { readExcluded } from '../../src/ledger/excluded.ts';
 import { destroyClients, environmentClients } from '../operate/aws-clients.ts';
 import { findExecution, type StateMachines } from '../operate/executions.ts';
 import type { FoundRun } from '../operate/run-report.ts';
@@ -107,5 +108,6 @@ export async function deployedSettings({ clients, outputs }: DeployedStack): Pro
 export async function stackSettings(stack: DeployedStack, flags?: SettingFlags): Promise<CommandSettings> {
   const own: NodeJS.ProcessEnv = { ...dotenvOfCommand(), ...process.env };
   const logins = Object.fromEntries(LOGINS.map((name) => [name, own[name]]));
-  return commandSettings(flags, { ...logins, ...(await deployedSettings(stack)) });
+  const settings = commandSettings(flags, { ...logins, ...(await deployedSettings(stack)) });
+  return { ...settings, excluded: () => readExcluded(stack.work) };
 }

@@ -8,7 +8,6 @@ import { block, dim, green, type Page, type Part, red, section, table } from '..
 import { namedCounts } from '../../src/core/text/terminal-text.ts';
 import { besideText } from '../../src/health/facts.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
-import { readExcluded } from '../../src/ledger/excluded.ts';
 import type { Coverage } from '../../src/quality/calibration/types.ts';
 import { labelsByCell, type WindowLabel } from '../../src/quality/calibration/window-labels.ts';
 import { type CountedCell, cellsOf, countedDays, readWindow, type TimeWindow } from '../../src/quality/counts-store.ts';
@@ -52,8 +51,7 @@ export default command('rates', OPTIONS, async (flags) => {
     const { about } = stack;
     const settings = await stackSettings(stack);
     const active = activeScorers(settings);
-    const readLabels =
-      flags.labels === false ? undefined : labelReader(settings, active, flags.scorer, await readExcluded(stack.work));
+    const readLabels = flags.labels === false ? undefined : labelReader(settings, active, flags.scorer);
     const report = await ratesReport(stack.work, flags, { active, settings, nowMs: Date.now(), readLabels });
     if (flags.csv) notice(aboutLine(about));
     for (const warning of report.warnings) notice(warning);

@@ -3,7 +3,6 @@
 import { many } from '../../src/core/text/figure-text.ts';
 import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { Scorer } from '../../src/judge/types.ts';
-import type { ExcludedWindow } from '../../src/ledger/excluded.ts';
 import { shadowLeftOut, type TraceQuery } from '../../src/quality/calibration/assessed-traces.ts';
 import type { Unanswered } from '../../src/quality/calibration/types.ts';
 import { readWindowLabels, type WindowLabels } from '../../src/quality/calibration/window-labels.ts';
@@ -14,17 +13,15 @@ import type { CommandSettings } from '../cli/settings.ts';
 import { type WindowFlags, windowOfFlags } from '../cli/window.ts';
 
 /** Returns the query for the options of a command. Prints which shadow variants are left out. */
-export function tracesQuery(
-  { experiment, settings, excluded }: OpenedMlflow,
-  window: WindowFlags,
-  filter?: string,
-): TraceQuery {
-  const leftOut = { shadow: settings.SHADOW_VARIANTS, excluded };
-  const query = { experimentId: experiment.id, filter, ...leftOut, ...windowOfFlags(window) };
+export function tracesQuery({ experiment, settings }: OpenedMlflow, window: WindowFlags, filter?: string): TraceQuery {
+  const query = { experimentId: experiment.id, filter, ...leftOutOf(settings), ...windowOfFlags(window) };
   const variants = shadowLeftOut(query).join(', ');
   if (variants !== '') notice(`Left out: the traces of shadow variants (${variants}).`);
   return { ...query, progress: (traces) => progress.show(`${traces} traces read`) };
 }
+
+/** Returns the traces that reading leaves out, unless a filter names them. */
+export const leftOutOf = ({ SHADOW_VARIANTS: shadow, excluded }: CommandSettings) => ({ shadow, excluded });
 
 /** Reads labels, with warnings about missing labels. */
 export type LabelReader = (
@@ -36,11 +33,10 @@ export function labelReader(
   settings: CommandSettings,
   active: readonly Scorer[],
   only: readonly string[] | undefined,
-  excluded: readonly ExcludedWindow[],
 ): LabelReader {
   return async ({ fromMs, toMs }) => {
     const query = {
-      ...{ fromMs, toMs, only, excluded },
+      ...{ fromMs, toMs, only, excluded: settings.excluded },
       scorers: active.filter(isJudgeScorer),
       progress: (traces: number) => progress.show(`${traces} traces read for their labels`),
     };

@@ -3,7 +3,6 @@
 import { pageText } from '../../src/core/text/page.ts';
 import { makePage } from '../../src/health/make-page.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
-import { type ExcludedWindow, readExcluded } from '../../src/ledger/excluded.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import type { TimeWindow } from '../../src/quality/counts-store.ts';
 import { objectivesOf } from '../../src/quality/objectives.ts';
@@ -16,6 +15,7 @@ import { stackOption, stackSettings, withStack } from '../cli/stack.ts';
 import { statePart } from '../cli/summary-page.ts';
 import { hoursOf, windowFrom } from '../cli/window.ts';
 import { readWorst } from '../operate/worst.ts';
+import { leftOutOf } from './reading-traces.ts';
 import { askedStack } from './status.ts';
 
 const OPTIONS = options(
@@ -29,9 +29,7 @@ export default command('report', OPTIONS, (flags) =>
   withStack(flags, async (stack) => {
     const nowMs = Date.now();
     const window = hoursOf(flags.from, flags.to, nowMs);
-    const worst = flags.worst
-      ? await repliesOf(await stackSettings(stack), window, await readExcluded(stack.work))
-      : undefined;
+    const worst = flags.worst ? await repliesOf(await stackSettings(stack), window) : undefined;
     const { html, health } = await makePage(await askedStack(stack), { window, nowMs, worst });
     await writeWhole(flags.out, html);
     process.stdout.write(pageText([statePart(health, stack.outputs.endpoint), `Page: ${flags.out}`], terminal()));
@@ -42,10 +40,9 @@ export default command('report', OPTIONS, (flags) =>
 const MOST_WORST = 20;
 
 /** Reads the worst replies of a window. */
-const repliesOf = (settings: CommandSettings, window: TimeWindow, excluded: readonly ExcludedWindow[]) =>
+const repliesOf = (settings: CommandSettings, window: TimeWindow) =>
   withExperiment(settings, async (mlflow, { id: experimentId }) => {
-    const leftOut = { shadow: settings.SHADOW_VARIANTS, excluded };
-    const about = { experimentId, ...window, ...leftOut, server: webPageOf(mlflow.target) };
+    const about = { experimentId, ...window, ...leftOutOf(settings), server: webPageOf(mlflow.target) };
     const judged = { scorers: activeScorers(settings), objectives: objectivesOf(settings) };
     return (await readWorst(mlflow.rest, { ...about, ...judged, limit: MOST_WORST })).worst;
   });

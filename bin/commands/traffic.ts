@@ -4,84 +4,47 @@ import { time } from '../../src/core/text/figure-text.ts';
 import { table } from '../../src/core/text/page.ts';
 import { changeExcluded, type ExcludedWindow, readExcluded, withoutSpan } from '../../src/ledger/excluded.ts';
 import type { TimeWindow } from '../../src/quality/counts-store.ts';
-import { argument, command, type FlagsOf, option, options } from '../cli/options.ts';
-import { type About, notice, print } from '../cli/output.ts';
+import { argument, command, option, options } from '../cli/options.ts';
+import { type About, print } from '../cli/output.ts';
 import { stackOptions, withStack } from '../cli/stack.ts';
-import { isoWindow, windowOfFlags } from '../cli/window.ts';
-
-/** Maximum numbers, because each chunk reads the list. */
-const [MOST_WINDOWS, MOST_CHARS] = [100, 200];
+import { isoWindow, windowOfFlags, windowOptions } from '../cli/window.ts';
 
 const OPTIONS = options(
-  argument('[action]', 'what to do (default: list the windows)').choices(['exclude', 'include']),
-  option('--from <time>', 'start of the window: an instant, a day, or an age such as 12h, 7d'),
-  option('--to <time>', 'end of the window, which may be in the future'),
-  option('--variant <name>', 'only this variant of the endpoint'),
-  option(
-    '--id-pattern <pattern>',
-    'only captures whose caller chose such an inference id; * stands for any characters',
-  ),
+  argument('[action]', 'what to do').choices(['list', 'exclude', 'include']).default('list'),
+  ...windowOptions(),
+  option('--variant <pattern>', 'only these variants of the endpoint; * stands for any characters'),
+  option('--id-pattern <pattern>', 'only captures for which the caller chose such an inference id'),
   ...stackOptions(),
 );
-type Flags = FlagsOf<typeof OPTIONS>;
 
-/** Output of `--json`. */
+/** Output of `--json`: the windows after the change, in the order of time. */
 export interface TrafficOutput {
-  /** The excluded windows after the change, in the order of time. */
-  windows: (ReturnType<typeof isoWindow> & Pick<ExcludedWindow, 'variant' | 'idPattern'>)[];
+  windows: (ReturnType<typeof isoWindow> & Pick<ExcludedWindow, 'variant' | 'inferenceId'>)[];
 }
 
 export type Output = About & TrafficOutput;
 
 export default command('traffic', OPTIONS, async (flags) => {
-  const span = spanOf(flags);
+  const { action, variant, idPattern: inferenceId } = flags;
+  const { fromMs, toMs } = windowOfFlags(flags);
+  const isChange = fromMs !== undefined && toMs !== undefined;
+  if (isChange === (action === 'list')) {
+    const expected = 'exclude or include with --from and --to, or list without';
+    throw new PermanentError('InvalidCommandLine', 'The window and the action do not fit', { got: action, expected });
+  }
+  const isAny = action === 'include' && (variant ?? inferenceId) === undefined;
   await withStack(flags, async ({ work, about }) => {
-    const before = await readExcluded(work);
-    if (span !== undefined) await changeExcluded(work, (list) => changed(list, span, flags));
-    const after = await readExcluded(work);
-    if (flags.action === 'include' && JSON.stringify(before) === JSON.stringify(after))
-      notice('No such window was excluded.');
-    const windows = after
-      .toSorted((a, b) => a.fromMs - b.fromMs)
-      .map(({ fromMs, toMs, ...others }) => ({ ...isoWindow({ fromMs, toMs }), ...others }));
-    const rows = windows.map(({ from, to, variant = 'all', idPattern = 'all' }) => [
-      time(from),
-      time(to),
-      variant,
-      idPattern,
-    ]);
-    const page =
-      rows.length > 0 ? [table(rows, ['excluded from', 'to', 'variant', 'ids'])] : ['No window is excluded.'];
-    print<TrafficOutput>({ windows }, flags.json, page, about);
+    const change = (list: ExcludedWindow[], span: TimeWindow): ExcludedWindow[] => [
+      ...list.flatMap((one) =>
+        isAny || (one.variant === variant && one.inferenceId === inferenceId) ? withoutSpan(one, span) : one,
+      ),
+      ...(action === 'exclude' ? [{ ...span, variant, inferenceId }] : []),
+    ];
+    if (isChange) await changeExcluded(work, (list) => change(list, { fromMs, toMs }));
+    const list = (await readExcluded(work)).toSorted((a, b) => a.fromMs - b.fromMs);
+    const windows = list.map((one) => ({ ...isoWindow(one), variant: one.variant, inferenceId: one.inferenceId }));
+    const rows = windows.map((one) => [time(one.from), time(one.to), one.variant ?? 'all', one.inferenceId ?? 'all']);
+    const page = rows.length > 0 && table(rows, ['excluded from', 'to', 'variant', 'ids']);
+    print<TrafficOutput>({ windows }, flags.json, [page || 'No window is excluded.'], about);
   });
 });
-
-/** @returns `undefined` without an action @throws PermanentError `InvalidCommandLine`, `InvalidTime` */
-function spanOf({ action, from, to, variant, idPattern = '*' }: Flags): TimeWindow | undefined {
-  const given = [from && '--from', to && '--to', variant && '--variant', idPattern !== '*' && '--id-pattern'].filter(
-    Boolean,
-  );
-  const got = [action, ...given].filter(Boolean).join(' ');
-  if (action === undefined && given.length === 0) return undefined;
-  const expected = 'exclude or include, with --from and --to';
-  if (action === undefined || from === undefined || to === undefined)
-    throw new PermanentError('InvalidCommandLine', 'A change names the action and the window', { got, expected });
-  if (idPattern.length === 0 || idPattern.length > MOST_CHARS) {
-    const facts = { got: `${idPattern.length} characters`, expected: `1 to ${MOST_CHARS}`, where: '--id-pattern' };
-    throw new PermanentError('InvalidCommandLine', 'The pattern has another length', facts);
-  }
-  const { fromMs = 0, toMs = 0 } = windowOfFlags({ from, to });
-  return { fromMs, toMs };
-}
-
-/** Windows of the same captures never overlap. @throws PermanentError `InvalidCommandLine` */
-function changed(list: readonly ExcludedWindow[], span: TimeWindow, { action, variant, idPattern }: Flags) {
-  const isSame = (window: ExcludedWindow): boolean => window.variant === variant && window.idPattern === idPattern;
-  const isAny = action === 'include' && variant === undefined && idPattern === undefined;
-  const { touched = [], others = [] } = Object.groupBy(list, (one) => (isAny || isSame(one) ? 'touched' : 'others'));
-  const windows = [...others, ...withoutSpan(touched, span)];
-  if (action === 'exclude') windows.push({ ...span, variant, idPattern });
-  if (windows.length <= MOST_WINDOWS) return windows;
-  const facts = { got: `${windows.length} windows`, expected: `${MOST_WINDOWS} at most: take back older ones` };
-  throw new PermanentError('InvalidCommandLine', 'Too many windows are excluded', facts);
-}

@@ -199,14 +199,6 @@ export interface Meaning extends Inferences {
   model?: string;
 }
 
-/** Why a request is no traffic of the endpoint's users: it is traced, but neither judged nor counted with the others. */
-export interface NotTraffic {
-  /** A rule is one of `NOT_TRAFFIC`, a window one of `traffic exclude`. */
-  by: 'replay' | 'rule' | 'window';
-  /** The run of the replay; `rule <name>`; `window`. */
-  name: string;
-}
-
 /** The caller and the session of a request. */
 export interface Identity {
   sessionId?: string;

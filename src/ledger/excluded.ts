@@ -1,20 +1,15 @@
-/** The windows of captures that are no traffic, such as those of a load test: a list in the work bucket. */
+/** Which captures are no traffic by a rule of `NOT_TRAFFIC`, or by a window: a list of windows is in the work bucket. */
 import type { Work } from '../core/aws/storage.ts';
 import { changeJson } from '../core/aws/until-written.ts';
 import { ledgerKeys } from '../core/contract/work-keys.ts';
+import type { TrafficRule } from '../core/settings/schema.ts';
+import { matchesGlob } from '../core/values/glob.ts';
 
 /** A span of time, epoch milliseconds: from inclusive, to exclusive. */
-interface Span {
-  fromMs: number;
-  toMs: number;
-}
+type Span = Record<'fromMs' | 'toMs', number>;
 
-export interface ExcludedWindow extends Span {
-  /** Absent: all variants. */
-  variant?: string | undefined;
-  /** Of the inference id that the caller chose; see `matchesGlob`. Absent: all captures. */
-  idPattern?: string | undefined;
-}
+/** All captures of a span, or those that also meet the conditions. */
+export type ExcludedWindow = Span & Pick<TrafficRule, 'variant' | 'inferenceId'>;
 
 /** The value of `notTraffic` for captures of a window, which may be taken back. */
 export const WINDOW = 'window';
@@ -30,25 +25,31 @@ export const changeExcluded = (work: Work, change: (list: ExcludedWindow[]) => E
 export const within = (windows: readonly ExcludedWindow[], { fromMs, toMs }: Span): ExcludedWindow[] =>
   windows.filter((window) => window.fromMs < toMs && fromMs < window.toMs);
 
-/** Returns the windows without a span, which may divide one in two. */
-export const withoutSpan = (windows: readonly ExcludedWindow[], { fromMs, toMs }: Span): ExcludedWindow[] =>
-  windows
-    .flatMap((window) => [
-      { ...window, toMs: Math.min(window.toMs, fromMs) },
-      { ...window, fromMs: Math.max(window.fromMs, toMs) },
-    ])
-    .filter((window) => window.fromMs < window.toMs);
+/** Returns what is left of a window without a span: up to two windows. */
+export const withoutSpan = (window: ExcludedWindow, { fromMs, toMs }: Span): ExcludedWindow[] =>
+  [
+    { ...window, toMs: Math.min(window.toMs, fromMs) },
+    { ...window, fromMs: Math.max(window.fromMs, toMs) },
+  ].filter((part) => part.fromMs < part.toMs);
 
-/** Whether a capture is in one of the windows. @param hasId whether its inference id has the form of a pattern */
-export const isExcluded = (
-  windows: readonly ExcludedWindow[],
-  { timeMs, variant }: { timeMs: number; variant: string | undefined },
-  hasId: (pattern: string) => boolean,
-): boolean =>
-  windows.some(
-    (window) =>
-      window.fromMs <= timeMs &&
-      timeMs < window.toMs &&
-      (window.variant ?? variant) === variant &&
-      (window.idPattern === undefined || hasId(window.idPattern)),
+/**
+ * Returns the first of the rules or windows whose conditions a capture meets.
+ *
+ * @param one with the inference id that its caller chose, in the form of the trace
+ */
+export const firstMet = <R extends Partial<TrafficRule & Span>>(
+  rules: readonly R[],
+  one: { timeMs: number } & Pick<TrafficRule, 'variant' | 'inferenceId' | 'attributes'>,
+): R | undefined =>
+  rules.find(
+    ({ fromMs, toMs, variant, inferenceId, attributes = {} }) =>
+      (fromMs === undefined || fromMs <= one.timeMs) &&
+      (toMs === undefined || one.timeMs < toMs) &&
+      has(one.variant, variant) &&
+      has(one.inferenceId, inferenceId) &&
+      Object.entries(attributes).every(([name, pattern]) => has(one.attributes?.[name], pattern)),
   );
+
+/** @param text no text: a member that every object has, if an attribute is named like it */
+const has = (text: unknown, pattern: string | undefined): boolean =>
+  pattern === undefined || (typeof text === 'string' && matchesGlob(pattern, text));

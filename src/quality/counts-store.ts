@@ -44,12 +44,9 @@ export async function* readDays(
   const files = await Promise.all(COUNTED.map((table) => Array.fromAsync(listFiles(work, table, first, last))));
   const byDay = Map.groupBy(files.flat(), ({ day }) => day);
   const excluded = await readExcluded(work);
-  const hasPattern = excluded.some(({ idPattern }) => idPattern);
-  const ids = hasPattern ? await Array.fromAsync(listFiles(work, 'ids/people', first, last)) : [];
   const read = async (day: string) => {
-    const own = { files: byDay.get(day) ?? [], ids: ids.filter((file) => file.day === day) };
-    const of = { ...own, sum: await readSum(work, day), measures, excluded };
-    return countsOfDay(work, day, of, (hour) => isWithin(hour, window));
+    const of = { files: byDay.get(day) ?? [], sum: await readSum(work, day), measures };
+    return countsOfDay(work, day, of, excluded, (hour) => isWithin(hour, window));
   };
   yield* inOrder(DAYS_AT_ONCE, [...byDay.keys()].toSorted(), read);
 }

@@ -13,8 +13,8 @@ import { inOrder } from '../core/process/concurrency.ts';
 import { matchesGlob } from '../core/values/glob.ts';
 import { jsonIn } from '../core/values/json-in.ts';
 import { sum as total } from '../core/values/sum.ts';
-import { type ExcludedWindow, isExcluded, within } from '../ledger/excluded.ts';
-import { getFile, type LedgerFile, type ListedFile, readListed, touches } from '../ledger/files.ts';
+import { type ExcludedWindow, firstMet, within } from '../ledger/excluded.ts';
+import { getFile, type LedgerFile, listFiles, readListed, touches } from '../ledger/files.ts';
 import { arrayBufferOf, fromParquet, type IsWanted } from '../ledger/parquet.ts';
 import type { Column, EventColumns, Row } from '../ledger/tables.ts';
 import { addHours } from './cell.ts';
@@ -48,15 +48,6 @@ export async function readSum(work: Work, day: string): Promise<DaySum> {
     : { files: [], excluded: [], hours: {} };
 }
 
-export interface DayQuery {
-  files: readonly LedgerFile[];
-  ids: readonly ListedFile[];
-  sum: DaySum;
-  measures: readonly Measure[];
-  /** Also windows of other days. */
-  excluded: readonly ExcludedWindow[];
-}
-
 export async function writeSum({ storage, workBucket }: Work, day: string, sum: DaySum): Promise<void> {
   const body = await pack(JSON.stringify(sum));
   await storage.putBytes(workBucket, ledgerKeys.sum(day), { body, type: 'application/gzip' });
@@ -68,13 +59,14 @@ const HOURS = Array.from({ length: 24 }, (_, hour) => String(hour).padStart(2, '
  * Returns the counts of a day.
  *
  * @param files of the day, of all counted tables
- * @param ids the files of the day with inference ids
+ * @param all the excluded windows, also of other days
  * @param isAsked hours that are not asked may be absent
  */
 export async function countsOfDay(
   work: Work,
   day: string,
-  { files, ids, sum, measures, excluded: all }: DayQuery,
+  { files, sum, measures }: { files: readonly LedgerFile[]; sum: DaySum; measures: readonly Measure[] },
+  all: readonly ExcludedWindow[],
   isAsked: (hour: string) => boolean = () => true,
 ): Promise<QualityCounts> {
   const excluded = within(all, { fromMs: Date.parse(day), toMs: Date.parse(day) + DAY_MS });
@@ -96,36 +88,33 @@ export async function countsOfDay(
   let bytes = 0;
   for (const { hours, touching } of portions(stale.filter(isAsked), read)) {
     const get = async ({ key, table }: LedgerFile) => ({ ...(await getFile(work, key)), table });
-    const isLeftOut = await excluderOf(work, excluded, ids, hours);
+    const isExcluded = await excluderOf(work, day, excluded, hours);
     const stored = await Array.fromAsync(inOrder(AT_ONCE, touching, get));
     const slices = Math.ceil(bytesOf(touching) / MOST_BYTES);
     bytes += bytesOf(touching);
     if (bytes > MOST_BYTES) setFlagsFromString(LESS_GARBAGE);
     for (let slice = 0; slice < slices; slice += 1) {
       const isWanted: IsWanted = (row) => hours.includes(row.hour ?? '') && numberOf(row) % slices === slice;
-      addHours(counts, foldRows(await rowsOf(stored, isWanted), { measures, isExcluded: isLeftOut }));
+      addHours(counts, foldRows(await rowsOf(stored, isWanted), { measures, isExcluded }));
     }
   }
   return counts;
 }
 
-/** Returns whether a capture of these hours is in a window. A pattern is met by ids that are kept alone. */
-async function excluderOf(
-  work: Work,
-  windows: readonly ExcludedWindow[],
-  files: readonly ListedFile[],
-  hours: readonly string[],
-) {
-  const found = new Map(windows.flatMap(({ idPattern }) => (idPattern ? [[idPattern, new Set<string>()]] : [])));
-  const touching = files.filter((file) => found.size > 0 && hours.some((hour) => touches(file, hour)));
+/** Returns whether a capture of these hours is in a window. Only ids that are kept meet a pattern. */
+async function excluderOf(work: Work, day: string, windows: readonly ExcludedWindow[], hours: readonly string[]) {
+  const patterns = windows.flatMap(({ inferenceId }) => inferenceId ?? []);
+  const ids = new Map<string, string>();
+  const listed = patterns.length === 0 ? [] : await Array.fromAsync(listFiles(work, 'ids/people', day, day));
+  const touching = listed.filter((file) => hours.some((hour) => touches(file, hour)));
   for await (const rows of readListed(work, 'ids/people', touching, ['hour', 'traceId', 'inferenceId'])) {
     for (const { hour = '', traceId = '', inferenceId = '' } of rows) {
-      if (!hours.includes(hour)) continue;
-      for (const [pattern, traces] of found) if (matchesGlob(pattern, inferenceId)) traces.add(traceId);
+      const isSought = hours.includes(hour) && patterns.some((pattern) => matchesGlob(pattern, inferenceId));
+      if (isSought) ids.set(traceId, inferenceId);
     }
   }
   return ({ time: timeMs = Number.NaN, variant, traceId = '' }: Row<'captures'>): boolean =>
-    isExcluded(windows, { timeMs, variant }, (pattern) => found.get(pattern)?.has(traceId) ?? false);
+    firstMet(windows, { timeMs, variant, inferenceId: ids.get(traceId) }) !== undefined;
 }
 
 const bytesOf = (files: readonly LedgerFile[]): number => total(files.map(({ size }) => size));

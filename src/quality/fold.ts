@@ -23,20 +23,9 @@ const EVENT = ['hour', 'variant', 'serving', 'precedence', 'traceId', 'run', 'ke
 export const FOLDED = {
   captures: [
     ...EVENT,
-    ...[
-      'time',
-      'notTraffic',
-      'bucket',
-      'version',
-      'outcome',
-      'reason',
-      'errorKind',
-      'failedCall',
-      'call',
-      'inputTokens',
-    ],
+    ...['bucket', 'version', 'outcome', 'reason', 'errorKind', 'failedCall', 'call', 'inputTokens'],
     ...['outputTokens', 'rows', 'replyForm', 'isEmpty', 'digests', 'masked', 'maskedCounts', 'evaluated'],
-    ...['judgeable', 'strata', 'unmeasured', 'notJudged', 'reasons'],
+    ...['judgeable', 'strata', 'unmeasured', 'notJudged', 'reasons', 'time', 'notTraffic'],
   ],
   verdicts: [...EVENT, 'scorer', 'state', 'found', 'value', 'number', 'isCode', 'version', 'stratum', 'usd'],
   inferences: [...EVENT, 'index', 'value', 'number', 'scores', 'classes', 'isCounted'],
@@ -70,15 +59,9 @@ export function foldRows(rows: FoldedRows, { measures, ofRun = false, isExcluded
     if (!row.serving) continue;
     const cell = cells.of(row);
     const isCounted = !ofRun || row.outcome !== 'alreadyThere';
-    const isLeftOut = ofRun ? row.notTraffic !== undefined : line.isByRule || isExcluded?.(row);
-    if (isLeftOut && isTraced(row)) {
-      if (!isCounted || row.failedCall !== undefined) continue;
-      addCount(cell, 'notTraffic');
-      addSource(cell, row);
-      continue;
-    }
-    if (isCounted) addOutcome(cell, row);
-    if (!isTraced(row) || row.failedCall !== undefined) continue;
+    const isLeftOut = ofRun ? row.notTraffic !== undefined : line.isByRule || (isExcluded?.(row) ?? false);
+    if (isCounted) addOutcome(cell, row, isLeftOut);
+    if (!isTraced(row) || row.failedCall !== undefined || isLeftOut) continue;
     const verdicts = inForce(verdictsOf.get(row.traceId) ?? [], ({ scorer }) => scorer);
     if (isCounted) {
       const predictions = predictionsOf.get(row.traceId) ?? [];
@@ -155,11 +138,17 @@ class Cells {
 /** Returns the counts under these names. */
 const within = (tree: object, ...names: string[]): object => names.reduce(branch, tree);
 
-function addOutcome(cell: QualityCell, row: Folded<'captures'>): void {
+function addOutcome(cell: QualityCell, row: Folded<'captures'>, isLeftOut: boolean): void {
   const { outcome, reason = '', failedCall, errorKind, replyForm, call, digests = [] } = row;
   if (NO_CAPTURES.includes(outcome)) return;
   if (IN_QUARANTINE.includes(outcome)) {
     addCount(within(cell, 'quarantined'), nameOf(reason));
+    return;
+  }
+  if (call !== undefined && failedCall === undefined)
+    addCount(within(cell, 'byClient'), call === 'stream' ? 'streams' : 'calls');
+  if (isLeftOut) {
+    if (failedCall === undefined) addCount(cell, 'notTraffic');
     return;
   }
   for (const [at, kind] of (row.masked ?? []).entries()) addCount(within(cell, 'masked'), kind, row.maskedCounts?.[at]);
@@ -179,13 +168,8 @@ function addOutcome(cell: QualityCell, row: Folded<'captures'>): void {
     addCount(within(cell, 'replies', replyForm), 'all');
     if (row.isEmpty) addCount(within(cell, 'replies', replyForm), 'empty');
   }
-  addSource(cell, row);
   for (const digest of digests)
     addCount(within(cell, 'digests', call === undefined ? 'dataCapture' : 'client'), digest);
-}
-
-function addSource(cell: QualityCell, { call }: Folded<'captures'>): void {
-  if (call !== undefined) addCount(within(cell, 'byClient'), call === 'stream' ? 'streams' : 'calls');
 }
 
 /** Returns the predicted class or number, as text: where the reply has only scores, the class of the largest one. */

@@ -8,16 +8,7 @@ import type { Work } from '../core/aws/storage.ts';
 import { ledgerKeys } from '../core/contract/work-keys.ts';
 import { inOrder } from '../core/process/concurrency.ts';
 import { readExcluded } from '../ledger/excluded.ts';
-import {
-  isFirst,
-  type LedgerFile,
-  type ListedFile,
-  listFiles,
-  partsOf,
-  readFiles,
-  removeFiles,
-  writeFile,
-} from '../ledger/files.ts';
+import { isFirst, type LedgerFile, listFiles, partsOf, readFiles, removeFiles, writeFile } from '../ledger/files.ts';
 import { forgetAgain } from '../ledger/forget.ts';
 import { addEvent } from '../ledger/precedence.ts';
 import { LINE_TABLES, type LineTable, type Row, type Table } from '../ledger/tables.ts';
@@ -49,7 +40,7 @@ export async function mergeHourly(work: Work, merge: Merge): Promise<void> {
 /** Merges the parts that are older than an hour, of every day. What there is no time for, the next merge takes. */
 export async function mergeLedger(work: Work, merge: Merge): Promise<void> {
   await forgetAgain(work, merge.nowMs, merge.hasTime);
-  const days = new Map<string, ListedFile[]>();
+  const days = new Map<string, LedgerFile[]>();
   for (const table of LINE_TABLES) {
     for await (const file of listFiles(work, table)) days.set(file.day, [...(days.get(file.day) ?? []), file]);
   }
@@ -60,7 +51,7 @@ export async function mergeLedger(work: Work, merge: Merge): Promise<void> {
   }
 }
 
-async function mergeDay(work: Work, day: string, files: readonly ListedFile[], merge: Merge): Promise<void> {
+async function mergeDay(work: Work, day: string, files: readonly LedgerFile[], merge: Merge): Promise<void> {
   const { measures, nowMs, hasTime } = merge;
   const sum = await readSum(work, day);
   const merged = files.filter(({ isMerged }) => isMerged);
@@ -83,8 +74,8 @@ async function mergeDay(work: Work, day: string, files: readonly ListedFile[], m
   }
   const named = [...all.map(({ key }) => key), ...within.keys()];
   if (named.some((key) => !sum.files.includes(key))) {
-    const [excluded, ids] = [await readExcluded(work), files.filter(({ table }) => table === 'ids/people')];
-    const hours = await countsOfDay(work, day, { files: all, ids, sum, measures, excluded });
+    const excluded = await readExcluded(work);
+    const hours = await countsOfDay(work, day, { files: all, sum, measures }, excluded);
     await writeSum(work, day, { files: named, excluded, hours });
   }
   const isOld = ({ key }: LedgerFile): boolean => (within.get(key) ?? nowMs) < nowMs - KEPT_MS;

@@ -20,6 +20,14 @@ export const REPLAY_TAG = 'sent_by_replay';
 /** The tag of other requests that were no traffic when they were traced. */
 export const NOT_TRAFFIC_TAG = 'not_traffic';
 
+/** Why a request is no traffic of the endpoint's users: it is traced, but neither judged nor counted with the others. */
+export interface NotTraffic {
+  /** A rule is one of `NOT_TRAFFIC`, a window one of `traffic exclude`. */
+  by: 'replay' | 'rule' | 'window';
+  /** The run of the replay; `rule <name>`; `window`. */
+  name: string;
+}
+
 /**
  * Returns the trace id: `tr-` and 32 hex digits of SHA-256(experiment id, newline, raw line).
  *

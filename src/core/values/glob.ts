@@ -6,16 +6,14 @@
  *     matchesGlob('load-*-eu', 'load-17-eu')   // true
  */
 export function matchesGlob(pattern: string, text: string): boolean {
-  const [first = '', ...others] = pattern.split('*');
-  const last = others.pop();
-  if (last === undefined) return text === pattern;
-  const end = text.length - last.length;
-  if (first.length > end || !text.startsWith(first) || !text.endsWith(last)) return false;
-  let at = first.length;
-  for (const piece of others) {
-    const found = text.indexOf(piece, at);
-    if (found < 0) return false;
-    at = found + piece.length;
+  const pieces = pattern.split('*');
+  const last = pieces.pop() ?? '';
+  if (pieces.length === 0) return text === last;
+  let end = 0;
+  for (const [index, piece] of pieces.entries()) {
+    const at = text.indexOf(piece, end);
+    if (at < 0 || (index === 0 && at > 0)) return false;
+    end = at + piece.length;
   }
-  return at <= end;
+  return end <= text.length - last.length && text.endsWith(last);
 }

@@ -10,8 +10,7 @@ import type { LabeledRow } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
 import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts';
-import { matchesGlob } from '../../core/values/glob.ts';
-import { isExcluded, readExcluded } from '../../ledger/excluded.ts';
+import { firstMet, readExcluded } from '../../ledger/excluded.ts';
 import { gzipped } from '../gzip.ts';
 import { type JoinOutcome, storedLines } from '../labels/waiting.ts';
 
@@ -66,9 +65,8 @@ export async function* readTraffic(...of: Parameters<typeof readLabeled>): Async
   const excluded = await readExcluded({ storage, workBucket });
   for await (const row of readLabeled(...of)) {
     const { variant, second, row: index } = row;
-    const id = fitted(index === undefined ? row.id : row.id.slice(0, row.id.lastIndexOf('_')));
-    const has = (pattern: string) => matchesGlob(pattern, id);
-    if (!isExcluded(excluded, { timeMs: second * 1000, variant }, has)) yield row;
+    const inferenceId = fitted(index === undefined ? row.id : row.id.slice(0, row.id.lastIndexOf('_')));
+    if (firstMet(excluded, { timeMs: second * 1000, variant, inferenceId }) === undefined) yield row;
   }
 }
 

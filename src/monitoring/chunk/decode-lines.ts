@@ -3,15 +3,8 @@
 import { decodeLine } from '../../captures/decode.ts';
 import type { LineRead } from '../../captures/lines/read-lines.ts';
 import { lineTraceId } from '../../captures/trace/exchange.ts';
-import type {
-  Capture,
-  DecodedLine,
-  DecodeOptions,
-  LinePlace,
-  NotTraffic,
-  QuarantineCause,
-  RawLine,
-} from '../../captures/types.ts';
+import type { NotTraffic } from '../../captures/trace/ids.ts';
+import type { Capture, DecodedLine, DecodeOptions, LinePlace, QuarantineCause, RawLine } from '../../captures/types.ts';
 import { BYTES_A_CHARACTER, tooHeavyNote } from '../../captures/weight.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
 import { functionMb, weightAtOnce } from '../../core/process/memory.ts';

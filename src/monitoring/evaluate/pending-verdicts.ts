@@ -1,6 +1,7 @@
 /** Decides which scorers a trace still needs, and why it does not need the others: the terms of the second equation. */
 
-import type { Capture, NotTraffic } from '../../captures/types.ts';
+import type { NotTraffic } from '../../captures/trace/ids.ts';
+import type { Capture } from '../../captures/types.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
 import { unlessFaulty } from '../../core/process/own-fault.ts';
 import { applicability } from '../../judge/scorers/applicability.ts';

@@ -2,8 +2,7 @@
 import { NOT_TRAFFIC_TAG, REPLAY_TAG } from '../../captures/trace/ids.ts';
 import { fitted } from '../../captures/trace/text.ts';
 import { checkNames } from '../../core/errors/nearest.ts';
-import { matchesGlob } from '../../core/values/glob.ts';
-import { type ExcludedWindow, isExcluded } from '../../ledger/excluded.ts';
+import { type ExcludedWindow, firstMet } from '../../ledger/excluded.ts';
 import { searchTraces } from '../../mlflow/existing-traces.ts';
 import type { AssessmentReply, TraceInfoReply } from '../../mlflow/replies.ts';
 import type { MlflowRest } from '../../mlflow/rest.ts';
@@ -25,8 +24,8 @@ export interface TraceQuery {
   newestFirst?: boolean | undefined;
   /** Shadow variants, whose traces are left out unless the filter names them. */
   shadow?: readonly string[] | undefined;
-  /** Windows whose traces are left out. */
-  excluded?: readonly ExcludedWindow[] | undefined;
+  /** Reads the windows whose traces are left out. */
+  excluded?: (() => Promise<readonly ExcludedWindow[]>) | undefined;
   progress?: ((traces: number) => void) | undefined;
 }
 
@@ -39,15 +38,7 @@ export interface VerdictQuery extends TraceQuery {
 
 const VARIANT_TAG = 'sagemaker_variant_name';
 /** Tags that only some captures have, so that a window may lack them. */
-const SOMETIMES = [
-  'status_code',
-  'empty_reply',
-  'inference_id',
-  'inference_mismatch',
-  'replay_run',
-  'capture_notes',
-  NOT_TRAFFIC_TAG,
-];
+const SOMETIMES = ['status_code', 'empty_reply', 'inference_id', 'inference_mismatch', 'replay_run', 'capture_notes'];
 
 /** Returns the shadow variants whose traces a query leaves out, because its filter does not name them. */
 export const shadowLeftOut = ({
@@ -65,20 +56,21 @@ export async function* assessedTraces(
   rest: Pick<MlflowRest, 'repeat'>,
   query: TraceQuery,
 ): AsyncGenerator<AssessedTrace> {
-  const { experimentId, fromMs, toMs, excluded = [], progress } = query;
+  const { experimentId, fromMs, toMs, progress } = query;
   const filter = [
     ...(fromMs === undefined ? [] : [`timestamp_ms >= ${fromMs}`]),
     ...(toMs === undefined ? [] : [`timestamp_ms < ${toMs}`]),
     ...(query.filter ? [query.filter] : []),
   ].join(' AND ');
   const leftOut = shadowLeftOut(query);
+  const excluded = (await query.excluded?.()) ?? [];
   let traces = 0;
   const order = { order_by: [`timestamp_ms ${query.newestFirst ? 'DESC' : 'ASC'}`] };
   for await (const page of searchTraces(rest, experimentId, { filter: filter || undefined, ...order })) {
     yield* page.filter(({ request_time: time, tags }) => {
-      const [about, id] = [{ timeMs: Date.parse(time), variant: tags[VARIANT_TAG] }, fitted(tags.inference_id ?? '')];
-      const isLeftOut = REPLAY_TAG in tags || leftOut.includes(tags[VARIANT_TAG] ?? '');
-      return !isLeftOut && !isExcluded(excluded, about, (pattern) => matchesGlob(pattern, id));
+      const [variant, inferenceId] = [tags[VARIANT_TAG], fitted(tags.inference_id ?? '')];
+      const isLeftOut = firstMet(excluded, { timeMs: Date.parse(time), variant, inferenceId }) !== undefined;
+      return !isLeftOut && !leftOut.includes(variant ?? '') && !(REPLAY_TAG in tags);
     });
     traces += page.length;
     progress?.(traces);
@@ -92,7 +84,7 @@ async function checkFilter(rest: Pick<MlflowRest, 'repeat'>, { filter = '', ...q
   const tags = named(/\btags?\.[`"]?([\w.-]+)/gi);
   if (tags.length === 0) return;
   const variants = new Set<string>();
-  const known = new Set(SOMETIMES);
+  const known = new Set([...SOMETIMES, NOT_TRAFFIC_TAG]);
   for await (const trace of assessedTraces(rest, { ...query, shadow: [] })) {
     variants.add(trace.tags[VARIANT_TAG] ?? '');
     for (const name of Object.keys(trace.tags)) known.add(name);

@@ -192,6 +192,32 @@ test.each(['runs', 'worst', 'traffic', 'find', 'forget', 'open', 'status', 'rate
   },
 );
 
+test('traffic excludes a window, and takes a part of it back', async () => {
+  const traffic = async (...args: string[]) => {
+    const { stdout, stderr } = await run(['traffic', ...args, '--stack', 'alpha', '--json']);
+    if (stdout === '') return stderr;
+    return expectPublished<{ windows: { from: string; to: string }[] }>('traffic', stdout).windows;
+  };
+  const at = (hour: number) => `2026-10-01T${hour}:00:00.000Z`;
+  const only = { variant: 'Bl*', inferenceId: 'load-*' };
+  const [some, own] = [
+    ['--from', at(10), '--to', at(14)],
+    ['--variant', 'Bl*', '--id-pattern', 'load-*'],
+  ];
+  expect(await traffic('exclude', ...some, ...own)).toEqual([{ from: at(10), to: at(14), ...only }]);
+  await traffic('exclude', '--from', at(12), '--to', at(20));
+  expect(await traffic('exclude', '--from', at(14), '--to', at(15), ...own)).toHaveLength(3);
+  expect(await traffic('include', '--from', at(11), '--to', at(12), '--variant', 'Bl*')).toHaveLength(3);
+  expect(await traffic('include', '--from', at(11), '--to', at(20), ...own)).toEqual([
+    { from: at(10), to: at(11), ...only },
+    { from: at(12), to: at(20) },
+  ]);
+  expect(await traffic('include', '--from', '2026-09-01', '--to', '2026-11-01')).toEqual(await traffic('list'));
+  expect(await traffic('list')).toEqual([]);
+  for (const args of [['exclude'], ['exclude', '--from', '2h'], ['list', ...some], some])
+    expect(await traffic(...args)).toContain('InvalidCommandLine');
+});
+
 test('sql --csv has no formula', async () => {
   expect((await run(['sql', 'select 1', '--csv', '--stack', 'alpha'])).stdout).toBe("n\n'=7\n");
 });

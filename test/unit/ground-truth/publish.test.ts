@@ -4,6 +4,7 @@ import type { LabeledRow } from '../../../src/core/contract/ground-truth.ts';
 import { truthKeys } from '../../../src/core/contract/work-keys.ts';
 import { rewriteHour } from '../../../src/ground-truth/join/labeled-store.ts';
 import { measureLabels } from '../../../src/ground-truth/measure/publish.ts';
+import { changeExcluded } from '../../../src/ledger/excluded.ts';
 import { readChanges, readMeasurement } from '../../../src/quality/objective-states.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { stepsOn } from '../../helpers/ground-truth.ts';
@@ -67,6 +68,21 @@ const shown = () =>
   );
 const report = (day: string, file: string) =>
   JSON.parse(memory.objects.get(truthKeys.reports(day, file))?.toString() ?? 'null');
+
+test('excluded windows are in no figure', async () => {
+  await label('2026-11-20T10', 100, 100);
+  await label('2026-11-20T11', 100, 0);
+  await label('2026-11-20T12', 10, 0, { id: 'load-7_0', row: 0 });
+  const atMs = (hour: number) => Date.parse(`2026-11-20T${hour}:00Z`);
+  const windows = [
+    { fromMs: atMs(11), toMs: atMs(12), variant: 'A' },
+    { fromMs: atMs(10), toMs: atMs(13), inferenceId: 'load-?' },
+    { fromMs: atMs(12), toMs: atMs(13), inferenceId: '*-7' },
+  ];
+  await changeExcluded({ storage: memory.storage, workBucket: 'work' }, () => windows);
+  await run([{ accuracy: { atLeast: 0.5 } }]);
+  expect(shown()).toEqual([{ Objective: 'accuracy', TrueValue: 1 }]);
+});
 
 test('an objective is missed when the interval shows it, over the window that ends with the latest change', async () => {
   await label('2026-11-10T10', 1000, 100);

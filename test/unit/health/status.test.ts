@@ -502,6 +502,23 @@ test('nothing is healthy by what is old, not measured, or of another variant', a
   expect([quietFor(12), quietFor(25)]).toEqual(['healthy', 'too little to tell']);
 });
 
+test('a burst is a note with its command, and a nightly job is none', async () => {
+  const window = { ...DAY, fromMs: DAY.toMs - 7 * 24 * HOUR_MS };
+  const notesOf = async (isBurst: (ago: number) => boolean, captures = 500) => {
+    const hour = (ago: number) => ({ blue: isBurst(ago) ? { ...GOOD, captures, notTraffic: 1200 } : GOOD });
+    const facts = await readFacts(await askedStackIn({ hour, hours: 168 }), { window, nowMs: NOW_MS });
+    const { state, findings } = healthOf(facts);
+    expect(state).toBe('healthy');
+    expect(findings.find(({ name }) => name === 'captures')?.message).toMatch(/, [\d,]+00 captures are no traffic$/);
+    return findings.filter(({ name }) => name === 'burst').map((one) => [one.state, one.message]);
+  };
+  const [from, to] = [50, 49].map((ago) => `${new Date(NOW_MS - ago * HOUR_MS).toISOString().slice(0, 13)}:00Z`);
+  const what = `500 captures from ${from} to ${to}, usually 40 an hour; if that was a load test: inference-monitor `;
+  expect(await notesOf((ago) => ago === 50)).toEqual([['healthy', `${what}traffic exclude --from ${from} --to ${to}`]]);
+  expect(await notesOf((ago) => ago === 50, 499)).toEqual([]);
+  expect(await notesOf((ago) => ago % 24 === 5)).toEqual([]);
+});
+
 test('shows the time of each finding, the next command, and nothing that a terminal would interpret', async () => {
   const odd = 'x\u001b[31m\u202e';
   const health = await statusOf({
