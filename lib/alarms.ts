@@ -152,7 +152,7 @@ export class Alarms extends Construct {
 
   #aboutRuns(stateMachine: IStateMachine, functions: readonly IFunction[]): void {
     this.add('RunFailed', { metric: stateMachine.metricFailed(SUM) });
-    const children = childrenMetrics(stateMachine, MAPS.monitoring, 'ExecutionThrottled', SUM);
+    const children = childrenMetrics(stateMachine, MAPS.monitoring, 'ExecutionThrottled');
     this.add('RunThrottled', {
       metric: sumOf([stateMachine.metricThrottled(SUM), ...children], 'Throttled state transitions'),
       sustained: true,

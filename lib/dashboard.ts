@@ -175,7 +175,7 @@ const executions = (stateMachine: IStateMachine): cloudwatch.IMetric[] => [
 function children(title: string, stateMachine: IStateMachine, maps: readonly string[]): cloudwatch.IWidget {
   const totals = { started: 'ExecutionsStarted', failed: 'ExecutionsFailed', throttled: 'ExecutionThrottled' } as const;
   const sums = Object.entries(totals).map(([label, name]) =>
-    sumOf(childrenMetrics(stateMachine, maps, name, SUM), label, label),
+    sumOf(childrenMetrics(stateMachine, maps, name), label, label),
   );
   return graph(title, sums);
 }

@@ -1,6 +1,6 @@
 /** The metrics that the alarms and the dashboard use. */
 import { Duration } from 'aws-cdk-lib';
-import { type IMetric, MathExpression, Metric, type MetricOptions, Stats } from 'aws-cdk-lib/aws-cloudwatch';
+import { type IMetric, MathExpression, Metric, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import {
   type ForwardMetric,
@@ -55,17 +55,11 @@ export function childrenMetrics(
   { stateMachineArn }: IStateMachine,
   maps: readonly string[],
   metricName: 'ExecutionsStarted' | 'ExecutionsFailed' | 'ExecutionThrottled',
-  options: MetricOptions,
 ): Metric[] {
-  return maps.map(
-    (map) =>
-      new Metric({
-        namespace: 'AWS/States',
-        metricName,
-        dimensionsMap: { StateMachineArn: `${stateMachineArn}/${map}` },
-        ...options,
-      }),
-  );
+  return maps.map((map) => {
+    const dimensionsMap = { StateMachineArn: `${stateMachineArn}/${map}` };
+    return new Metric({ namespace: 'AWS/States', metricName, dimensionsMap, ...SUM });
+  });
 }
 
 /**

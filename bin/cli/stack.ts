@@ -30,7 +30,7 @@ export const stackOption = () =>
 export const runArgument = () => argument('<run>', 'name or ARN of the execution');
 
 /** The options of a command that prints data of a stack. */
-export const stackOptions = (json?: string) => options(jsonOption(json), stackOption());
+export const stackOptions = () => options(jsonOption(), stackOption());
 
 export type StackFlags = FlagsOf<ReturnType<typeof stackOptions>>;
 

@@ -23,11 +23,8 @@ export const checkShape =
     const storage = new Storage(s3);
     const decoder = new LineDecoder(settings, { experimentId: '' }, {});
     let left = count;
-    for (const file of await newestFiles(
-      storage,
-      captureScope(settings as Parameters<typeof captureScope>[0]),
-      count,
-    )) {
+    const scope = captureScope(settings as Parameters<typeof captureScope>[0]);
+    files: for (const file of await newestFiles(storage, scope, count)) {
       const source = { ...file, start: 0, firstLine: 1, objectTimeMs: file.lastModifiedMs };
       const lines = readLines(await storage.read(file), source, { maxLineBytes: settings.MAX_LINE_BYTES });
       for await (const line of lines) {
@@ -36,9 +33,8 @@ export const checkShape =
         if (decoded.kind !== 'capture' || decoded.duplicate) continue;
         shape.add(decoded.capture);
         left -= 1;
-        if (left === 0) break;
+        if (left === 0) break files;
       }
-      if (left === 0) break;
     }
     const { facts } = shape.report();
     if (facts.length === 0) return warning(`There are no captures of the last ${DAYS.at(-1)} days to look at.`);

@@ -98,34 +98,17 @@ function modelResources(stack: Stack, id: string): ModelResource[] {
     return [{ arn: id.startsWith('arn:') ? id : `arn:${partition}:bedrock:${region}::foundation-model/${id}` }];
   }
   const through = profileArnOf(stack, id);
-  // An application profile reveals neither its model nor the cross-region profile behind it.
   const isApplication = profile.model === undefined;
-  const model = profile.model ?? '*';
-  const resources: ModelResource[] = [
-    { arn: through },
-    {
-      arn: `arn:${partition}:bedrock:*::foundation-model/${model}`,
-      through,
-      why: isApplication
-        ? 'An application profile reveals neither its model nor the regions that it routes to'
-        : 'The profile routes to regions of its geography, which Bedrock chooses',
-    },
+  const isGlobal = isApplication || profile.geography === 'global';
+  const modelIn = (where: string) => `arn:${partition}:bedrock:${where}::foundation-model/${profile.model ?? '*'}`;
+  const why = isApplication
+    ? 'An application profile reveals neither its model, nor the regions that it routes to, nor the cross-region profile behind it'
+    : 'The profile routes to regions of its geography, which Bedrock chooses';
+  const behind = [
+    ...[modelIn('*'), ...(isGlobal ? [modelIn('')] : [])],
+    ...(isApplication ? [through.replace(/:application-inference-profile\/.*$/, ':inference-profile/*')] : []),
   ];
-  if (isApplication || profile.geography === 'global') {
-    resources.push({
-      arn: `arn:${partition}:bedrock:::foundation-model/${model}`,
-      through,
-      why: isApplication ? 'An application profile does not reveal its model' : undefined,
-    });
-  }
-  if (isApplication) {
-    resources.push({
-      arn: through.replace(/:application-inference-profile\/.*$/, ':inference-profile/*'),
-      through,
-      why: 'An application profile does not reveal the cross-region profile behind it',
-    });
-  }
-  return resources;
+  return [{ arn: through }, ...behind.map((arn) => ({ arn, through, why }))];
 }
 
 /**
