@@ -101,6 +101,9 @@ test('captures that no verdict represents are named, and may have any', () => {
   expect([holds(rate, 0.64), rate.low < 0.11, rate.high > 0.99]).toEqual([true, true, true]);
   const text = ', of 10.5% of the captures; nothing judged 2026-11-20 03:00 to 2026-11-21 00:00 UTC';
   expect(representedText(rate)).toBe(text);
+  // A variant that was never judged is not like the other.
+  const green = dayOf(() => [{ 0.01: { captures: 417 } }]).map((one) => ({ ...one, variant: 'Green' }));
+  expect(rateOf([...dayOf(() => [{ 1: verdicts(417, 417, 400) }]), ...green]).represented).toBe(0.5);
   // Both days could have been all good but for the captures that were judged: what is not known adds up.
   const [change] = differencesOf(dayOf(ended), dayOf(ended), query);
   expect(change).toMatchObject({ low: expect.closeTo(-0.898, 2), high: expect.closeTo(0.898, 2) });
