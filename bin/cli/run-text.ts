@@ -73,6 +73,7 @@ function dryRunPage({ report: { summary }, expectedSeconds }: RunPage): Page {
     facts({
       captures,
       'to be judged': `${judgedCaptures}, in ${judgeCalls} calls of ${model}`,
+      'chance of each': options?.chance,
       judge: `about ${dollars(usd)}${range}`,
       time:
         options?.judge === 'batch'

@@ -198,7 +198,7 @@ describe('doctor', () => {
     });
     expect(lines).toEqual([
       NO_QUOTA,
-      'warning deployed: EVALUATION_SAMPLE_RATE is deployed as 1, and here it is 0.1.',
+      'warning deployed: EVALUATION_SAMPLE_RATE is deployed as not set, and here it is 0.1.',
       'warning deployed: FEATURE_NAMES is deployed as [], and here it is ["age"].',
       'warning deployed: LAMBDA_MEMORY_MB is deployed as 1024, and here it is 2048.',
     ]);
