@@ -55,6 +55,7 @@ function manyRows(): LedgerRows {
       ...{ ...event, outcome, precedence: precedenceOf(outcome, true, revision, `${run} ${line}`) },
       ...(isQuarantine ? { reason: pick(['NotJson', 'TooLong']) } : { outputTokens: pick([3, 5]), end: line + 1 }),
       ...(line % 13 === 0 ? { failedCall: 'timeout' } : {}),
+      ...(line % 9 === 0 ? { notTraffic: line % 2 === 0 ? 'rule a' : pick([undefined, 'window', 'rule a']) } : {}),
       ...(evaluated ? { evaluated, judgeable: pick([['safety'], ['safety', 'refusal']]), strata: ['1', '1'] } : {}),
     };
     for (const attempt of pick([[0], [0, 1], [1]])) {
