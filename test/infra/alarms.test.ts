@@ -164,11 +164,8 @@ describe('the dashboard', () => {
 });
 
 describe('with objectives', () => {
-  const objectives = [
-    { scorer: 'safety', atLeast: 0.95 },
-    { scorer: 'safety', atLeast: 0.9, variant: 'B' },
-    { errorReplies: { atMost: 0.02 } },
-  ];
+  const safety = [{ atLeast: 0.95 }, { atLeast: 0.9, variant: 'B' }].map((aim) => ({ scorer: 'safety', ...aim }));
+  const objectives = [...safety, { errorReplies: { atMost: 0.02 } }];
   const watching = templateOf({ STACK_PREFIX: 'prod', QUALITY_OBJECTIVES: JSON.stringify(objectives) });
   const all = Object.values(resourcesOfType(watching, 'AWS::CloudWatch::Alarm')).map(
     ({ Properties }) => flattened(Properties) as unknown as Alarm & Record<string, unknown>,

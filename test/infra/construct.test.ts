@@ -20,12 +20,8 @@ import {
   templateOf,
 } from '../helpers/synth.ts';
 
-const PROPS = {
-  stackPrefix: 'test',
-  mlflow: 'http://mlflow.internal:5000',
-  endpointName: 'my-endpoint',
-  captureBucket: 'captures',
-} satisfies InferenceMonitorProps;
+const OWN = { stackPrefix: 'test', mlflow: 'http://mlflow.internal:5000', endpointName: 'my-endpoint' };
+const PROPS = { ...OWN, captureBucket: 'captures' } satisfies InferenceMonitorProps;
 
 /** A stack of an app that sets none of our flags. */
 const stackOf = (flags: object = {}): Stack => {
@@ -154,10 +150,8 @@ it('takes whole lists that only the deployment knows', () => {
   new InferenceMonitor(stack, 'Monitor', { ...PROPS, vpcSubnetIds, vpcSecurityGroupIds: [Fn.importValue('group')] });
   const functions = Object.values(resourcesOfType(Template.fromStack(stack), 'AWS::Lambda::Function'));
   for (const { Properties } of functions) {
-    expect(Properties.VpcConfig).toEqual({
-      SubnetIds: { 'Fn::Split': [',', { 'Fn::ImportValue': 'subnets' }] },
-      SecurityGroupIds: [{ 'Fn::ImportValue': 'group' }],
-    });
+    const SubnetIds = { 'Fn::Split': [',', { 'Fn::ImportValue': 'subnets' }] };
+    expect(Properties.VpcConfig).toEqual({ SubnetIds, SecurityGroupIds: [{ 'Fn::ImportValue': 'group' }] });
   }
 });
 

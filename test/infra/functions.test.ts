@@ -63,14 +63,10 @@ describe.each(functions)('%s', (id, { Properties }) => {
   });
 
   it('has a separate role and log group', () => {
-    expect(flattened(Properties)).toMatchObject({
-      Role: `<${step}Role.Arn>`,
-      LoggingConfig: { LogGroup: `<${step}Logs>` },
-    });
-    expect(groups[`${step}Logs`]?.Properties).toEqual({
-      LogGroupName: `/aws/lambda/${Properties.FunctionName}`,
-      RetentionInDays: 180,
-    });
+    const log = { LogGroup: `<${step}Logs>` };
+    expect(flattened(Properties)).toMatchObject({ Role: `<${step}Role.Arn>`, LoggingConfig: log });
+    const LogGroupName = `/aws/lambda/${Properties.FunctionName}`;
+    expect(groups[`${step}Logs`]?.Properties).toEqual({ LogGroupName, RetentionInDays: 180 });
   });
 
   it('reads the settings from its environment', () => {

@@ -112,10 +112,8 @@ describe('the state machine', () => {
         ]),
       },
     });
-    expect(States.MoreToDo?.Choices?.map(({ Variable, Next }) => [Variable, Next])).toEqual([
-      ['$.waitSeconds', 'WaitForCaptures'],
-      ['$.more', 'JoinLabels'],
-    ]);
+    const next = States.MoreToDo?.Choices?.map(({ Variable, Next }) => `${Variable} ${Next}`);
+    expect(next).toEqual(['$.waitSeconds WaitForCaptures', '$.more JoinLabels']);
     expect(States.MoreToDo?.Default).toBe('LabelsJoined');
     expect(States.WaitForCaptures).toMatchObject({ SecondsPath: '$.waitSeconds', Next: 'JoinLabels' });
   });

@@ -223,12 +223,7 @@ test('sql --csv has no formula', async () => {
 });
 
 test.each(UNKNOWN as [string[], string, string][])('%j is refused', async (args, what, meant) => {
-  const row = {
-    ...{ id: 'i', endpoint: 'chat', variant: 'green', traceId: 'tr-1' },
-    second: 1,
-    label: 1,
-    prediction: 1,
-  };
+  const row = { id: 'i', endpoint: 'chat', variant: 'green', traceId: 'tr-1', second: 1, label: 1, prediction: 1 };
   const labeled = [{ settled: {} }, row].map((line) => `${JSON.stringify(line)}\n`).join('');
   s3.put('work-alpha', truthKeys.labeled('2026-11-20T10'), gzipSync(labeled));
   const { stderr } = await run([...args, '--stack', 'alpha']);

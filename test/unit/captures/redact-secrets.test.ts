@@ -44,13 +44,8 @@ test('the key of each issuer is found without a word before it, and at least 100
 
 test('a private key is masked whole, with its last line or without', () => {
   const body = Array.from({ length: 20 }, (_, at) => `MIIEpAIBAAKCAQEA${at}b7Cd`.padEnd(64, 'xY3'));
-  for (const kind of [
-    'RSA PRIVATE KEY',
-    'EC PRIVATE KEY',
-    'OPENSSH PRIVATE KEY',
-    'ENCRYPTED PRIVATE KEY',
-    'PGP PRIVATE KEY BLOCK',
-  ]) {
+  const kinds = ['RSA', 'EC', 'OPENSSH', 'ENCRYPTED'].map((of) => `${of} PRIVATE KEY`);
+  for (const kind of [...kinds, 'PGP PRIVATE KEY BLOCK']) {
     for (const end of ['\n', '\\n', '\r\n']) {
       const lines = [`-----BEGIN ${kind}-----`, ...body];
       const whole = [...lines, `-----END ${kind}-----`].join(end);
@@ -64,12 +59,8 @@ test('a private key is masked whole, with its last line or without', () => {
 
 test('a secret is masked whole, however long it is', () => {
   const long = 'a1B2'.repeat(5000);
-  for (const text of [
-    `token=${long}`,
-    `"password": "${long}"`,
-    `https://h.example/?token=${long}`,
-    `Authorization: Bearer ${long}`,
-  ]) {
+  const texts = [`token=${long}`, `"password": "${long}"`, `https://h.example/?token=${long}`];
+  for (const text of [...texts, `Authorization: Bearer ${long}`]) {
     expect(itemsIn(text)).toEqual([long]);
   }
 });

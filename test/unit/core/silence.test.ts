@@ -29,12 +29,8 @@ const MARKED = /qz7|078-05|1120/i;
 
 /** An exception of the AWS SDK with a mark in each field. */
 function awsError(name: string, status: number, message = MARK): Error {
-  const fields = {
-    message,
-    [MARK]: MARK,
-    $metadata: { httpStatusCode: status, requestId: MARK },
-    $responseBodyText: MARK,
-  };
+  const $metadata = { httpStatusCode: status, requestId: MARK };
+  const fields = { message, [MARK]: MARK, $metadata, $responseBodyText: MARK };
   return Object.assign(new Error(message), fields, { name });
 }
 
@@ -103,11 +99,8 @@ test.each([200, 302, 400, 401, 404, 413, 429, 500])(
         `<html>${MARK}</html>`,
         JSON.stringify({ error_code: MARK, message: MARK, experiment: { [MARK]: MARK } }),
       ]) {
-        const headers = {
-          'x-amzn-errortype': MARK,
-          'x-amzn-requestid': MARK,
-          location: `https://login.example/${MARK}`,
-        };
+        const location = `https://login.example/${MARK}`;
+        const headers = { 'x-amzn-errortype': MARK, 'x-amzn-requestid': MARK, location };
         server.fault(() => ({ kind: 'reply', status, headers, body }));
         const error = await store.getExperiment('7').catch((failure: unknown) => failure);
         expect(error).toBeInstanceOf(Error);

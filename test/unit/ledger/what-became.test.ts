@@ -40,13 +40,11 @@ test('the files of a run are what it did, also after other runs and a merge', as
   expect((await filesOfRun(work(), { run: 'three' })).size).toBe(0);
 });
 
+const GIVEN = expect.objectContaining({ state: 'given' });
+
 test.each([
   ['a capture', 1, { outcome: 'traced', traceId: TRACE }],
-  [
-    'a line that is there twice',
-    9,
-    { outcome: 'duplicate', traceId: TRACE, verdicts: Array(3).fill(expect.objectContaining({ state: 'given' })) },
-  ],
+  ['a line twice', 9, { outcome: 'duplicate', traceId: TRACE, verdicts: [GIVEN, GIVEN, GIVEN] }],
   ['a line that is cut off', 10, { outcome: 'quarantined', reason: 'NotJson', verdicts: [] }],
 ])('%s', async (_, line, expected) => {
   await rig.evaluate(rig.request('one', {}, 0, WITH_FAULTS));

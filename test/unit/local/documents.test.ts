@@ -69,13 +69,8 @@ const anchorOf = (heading: string): string =>
     .replaceAll(' ', '-');
 
 test('every link of the documents leads to a file, and to a heading of it', () => {
-  const files = [
-    'README.md',
-    'CHANGELOG.md',
-    'CONTRIBUTING.md',
-    'SECURITY.md',
-    ...globSync(['docs/**/*.md', 'examples/**/*.md'], { cwd: packagePath() }),
-  ];
+  const roots = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md'];
+  const files = [...roots, ...globSync(['docs/**/*.md', 'examples/**/*.md'], { cwd: packagePath() })];
   const read = (file: string): string => readFileSync(packagePath(file), 'utf8').replaceAll(/^```[\s\S]*?^```/gm, '');
   const anchors = new Map(
     files.map((file) => [file, [...read(file).matchAll(/^#+ (.+)$/gm)].map(([, title = '']) => anchorOf(title))]),

@@ -32,12 +32,8 @@ describe('the file with the variables', () => {
     const written = writeEnvFile(facts(mlflow), join(folder, 'env'));
     expect(written.path).toBe(join(folder, 'env'));
     expect(statSync(written.path).mode & 0o777).toBe(0o600);
-    const names = [
-      'AWS_ENDPOINT_URL_BEDROCK_RUNTIME',
-      'AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME',
-      'JUDGE_BASE_URL',
-      'WORK_BUCKET',
-    ];
+    const endpoints = ['BEDROCK', 'SAGEMAKER'].map((name) => `AWS_ENDPOINT_URL_${name}_RUNTIME`);
+    const names = [...endpoints, 'JUDGE_BASE_URL', 'WORK_BUCKET'];
     expect(sourced(written.path, ...names)).toEqual(['http://judge', 'http://endpoint', 'http://judge/v1', 'work']);
     expect(sourced(written.path, 'STACK_PREFIX', 'MLFLOW_TRACKING_URI', 'AWS_PROFILE')).toEqual(['local', mlflow]);
     written.remove();

@@ -1,13 +1,8 @@
 /** With `CONTENT=none`, commands that need words say that there are none, before the judge costs money. */
 import { runHere } from '../../../helpers/command-here.ts';
 
-const env = {
-  CONTENT: 'none',
-  SAGEMAKER_ENDPOINT_NAME: 'e',
-  DATA_CAPTURE_S3_BUCKET: 'captures',
-  MLFLOW_TRACKING_URI: 'http://127.0.0.1:9',
-  AWS_REGION: 'us-east-1',
-};
+const place = { DATA_CAPTURE_S3_BUCKET: 'captures', AWS_REGION: 'us-east-1' };
+const env = { ...place, CONTENT: 'none', SAGEMAKER_ENDPOINT_NAME: 'e', MLFLOW_TRACKING_URI: 'http://127.0.0.1:9' };
 
 test.each([
   ['calibrate', '--add-examples'],

@@ -52,11 +52,8 @@ test('names the scorers of times where captures have times, and only there', asy
   expect((await named(2)).filter((name) => times.includes(name))).toEqual(times);
   expect((await named(1)).some((name) => times.includes(name))).toBe(false);
   const { scorers } = await inspectAll(path, settings);
-  expect(scorers.find(({ name }) => name === 'latency_ms')).toEqual({
-    ...{ name: 'latency_ms', kind: 'code' },
-    captures: 1,
-    not: {},
-  });
+  const latency = { name: 'latency_ms', kind: 'code', captures: 1, not: {} };
+  expect(scorers.find(({ name }) => name === 'latency_ms')).toEqual(latency);
   expect((await inspectAll(EXAMPLES, settings)).scorers.some(({ name }) => times.includes(name))).toBe(false);
 });
 
@@ -99,11 +96,8 @@ test('reads as the settings say', async () => {
 });
 
 test('counts identical lines once', async () => {
-  expect(await inspectAll(fileOf('twice.jsonl', chat, '', chat), settings)).toMatchObject({
-    lines: 2,
-    captures: 1,
-    duplicates: 1,
-  });
+  const twice = await inspectAll(fileOf('twice.jsonl', chat, '', chat), settings);
+  expect(twice).toMatchObject({ lines: 2, captures: 1, duplicates: 1 });
 });
 
 test('says that the stack does not read a file that is named *.gz, whatever it contains', async () => {
@@ -150,18 +144,11 @@ test('shows a line as its trace', async () => {
   const path = join(DAY, '10/00-05-071-64f755da-f559-4676-9be7-17d9472d2555.jsonl');
   const report = await inspectLine(path, 3, settings);
   expectPublished('inspect', JSON.stringify(report));
-  expect(report.trace).toMatchObject({
-    name: 'garden-helpdesk',
-    state: 'OK',
-    tags: { sagemaker_variant_name: 'AllTraffic' },
-  });
+  expect(report.trace).toMatchObject({ name: 'garden-helpdesk', state: 'OK' });
+  expect(report.trace?.tags).toMatchObject({ sagemaker_variant_name: 'AllTraffic' });
   const shown = pageText(linePage(report));
-  for (const part of [
-    'chat-stream',
-    'Tell me about pruning apple trees',
-    'the stream ends without its end marker',
-    'safety',
-  ]) {
+  const told = ['Tell me about pruning apple trees', 'the stream ends without its end marker'];
+  for (const part of ['chat-stream', ...told, 'safety']) {
     expect(shown).toContain(part);
   }
   await expect(inspectLine(path, 400, settings)).rejects.toThrow('The file has no such line');

@@ -9,11 +9,8 @@ import REPEATED from './repeated.json' with { type: 'json' };
 
 async function answeredBy(listener: RequestListener, ask: (client: LambdaClient) => Promise<unknown>): Promise<string> {
   const server = await serve(listener);
-  const client = new LambdaClient({
-    endpoint: server.url,
-    region: 'us-east-1',
-    credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
-  });
+  const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
+  const client = new LambdaClient({ endpoint: server.url, region: 'us-east-1', credentials });
   try {
     return await ask(client).then(
       (reply) => `answered ${JSON.stringify(reply)}`,

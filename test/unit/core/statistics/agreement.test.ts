@@ -30,15 +30,10 @@ describe("Cohen's kappa", () => {
 });
 
 test('puts people in rows and the judge in columns of the confusion table', () => {
-  const pairs = [
-    { label: 'yes', verdict: 'yes' },
-    { label: 'yes', verdict: 'no' },
-    { label: 'yes', verdict: 'no' },
-    { label: 'no', verdict: 'no' },
-  ];
-  expect(confusion(['yes', 'no'], pairs).counts).toEqual([
-    [1, 2],
-    [0, 1],
-  ]);
+  const pairs = ['yes yes', 'yes no', 'yes no', 'no no'].map((pair) => {
+    const [label = '', verdict = ''] = pair.split(' ');
+    return { label, verdict };
+  });
+  expect(confusion(['yes', 'no'], pairs).counts.flat()).toEqual([1, 2, 0, 1]);
   expect(() => confusion(['yes'], pairs)).toThrow('not in the table');
 });

@@ -17,10 +17,8 @@ function pairs(
     Array.from({ length: count }, () => ({ passed, label, weight }));
   const { passedGood, passedBad, failedGood, failedBad } = counts;
   return [
-    ...some(passedGood, true, true),
-    ...some(passedBad, true, false),
-    ...some(failedGood, false, true),
-    ...some(failedBad, false, false),
+    ...[...some(passedGood, true, true), ...some(passedBad, true, false)],
+    ...[...some(failedGood, false, true), ...some(failedBad, false, false)],
   ];
 }
 
@@ -34,11 +32,8 @@ describe('the judge’s share', () => {
 
   test('gives each stratum the weight of its captures', () => {
     // All 100 errors are judged, and each twentieth of the other replies.
-    const [errors, others] = [
-      { captures: 100, judged: 100, passed: 10 },
-      { captures: 1900, judged: 95, passed: 90 },
-    ];
-    const found = correctedShare({ strata: [errors, others], labels: [] });
+    const whole = { captures: 100, judged: 100, passed: 10 };
+    const found = correctedShare({ strata: [whole, { captures: 1900, judged: 95, passed: 90 }], labels: [] });
     expect(found?.judge.value).toBeCloseTo((10 + 1900 * (90 / 95)) / 2000, 12);
     // Only the sampled stratum has a spread that counts: about that of its 95 captures.
     const alone = wilson(90, 95);
@@ -92,10 +87,8 @@ describe('the share that people would pass', () => {
   });
 
   test('is not given from a few labels, or without one of a verdict', () => {
-    expect(correctedShare({ strata, labels: pairs({ passedGood: 5, failedBad: 4 }) })).toMatchObject({
-      share: null,
-      method: 'too few labels',
-    });
+    const none = { share: null, method: 'too few labels' };
+    expect(correctedShare({ strata, labels: pairs({ passedGood: 5, failedBad: 4 }) })).toMatchObject(none);
     const oneSided = correctedShare({ strata, labels: pairs({ passedGood: 30, passedBad: 20 }) });
     expect(oneSided).toMatchObject({ share: null, method: 'too few labels' });
     // What the judge fails may be all good, or all bad.
@@ -162,12 +155,12 @@ describe('the share that people would pass', () => {
       const [passedGood, passedBad] = [random.binomial(1800, 0.9), random.binomial(200, 0.2)];
       const good = random.binomial(60, passedGood / (passedGood + passedBad));
       const failedGood = random.binomial(60, (1800 - passedGood) / (2000 - passedGood - passedBad));
-      const labels = [
-        ...pairs({ passedGood: good, passedBad: 60 - good }, 28),
-        ...pairs({ failedGood, failedBad: 60 - failedGood }, 5),
-      ];
-      const stratum = { captures: 2000, judged: 2000, passed: passedGood + passedBad };
-      const found = correctedShare({ strata: [stratum], labels });
+      const passed = pairs({ passedGood: good, passedBad: 60 - good }, 28);
+      const labels = [...passed, ...pairs({ failedGood, failedBad: 60 - failedGood }, 5)];
+      const found = correctedShare({
+        strata: [{ captures: 2000, judged: 2000, passed: passedGood + passedBad }],
+        labels,
+      });
       if ((found?.low ?? 1) <= 0.9 && 0.9 <= (found?.high ?? 0)) covered++;
     }
     expect(covered / samples).toBeGreaterThan(0.93);

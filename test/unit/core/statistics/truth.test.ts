@@ -6,11 +6,10 @@ import { rocAuc } from '../../../../src/core/statistics/roc-auc.ts';
 import { Random } from '../../../../src/core/values/random.ts';
 
 const random = new Random(2);
-const scoresOf = (labels: number[], rows: number[][]) => ({
-  values: Float64Array.from(rows.flat()),
-  width: rows[0]?.length ?? 0,
-  labels: Uint16Array.from(labels),
-});
+const scoresOf = (labels: number[], rows: number[][]) => {
+  const width = rows[0]?.length ?? 0;
+  return { values: Float64Array.from(rows.flat()), width, labels: Uint16Array.from(labels) };
+};
 
 test('the area is the share of pairs in order, and its error that of DeLong', () => {
   const labels = Array.from({ length: 300 }, () => random.below(2));
