@@ -6,24 +6,28 @@ const SLICE_MS = 1;
 /** Handles items in order, one slice at a time. `beforeSlice` sends due requests. */
 export function slicedQueue<T>(handle: (item: T) => void, beforeSlice: () => void) {
   const items: T[] = [];
-  let next: NodeJS.Immediate | undefined;
+  let isPlanned = false;
+  const plan = (): void => {
+    if (!isPlanned) setImmediate(slice);
+    isPlanned = true;
+  };
   let whenEmpty = (): void => {};
   const slice = (): void => {
-    next = undefined;
+    isPlanned = false;
     beforeSlice();
     const until = performance.now() + SLICE_MS;
     while (items.length > 0) {
       handle(items.shift() as T);
       if (performance.now() >= until) break;
     }
-    if (items.length > 0) next ??= setImmediate(slice);
+    if (items.length > 0) plan();
     else whenEmpty();
   };
   return {
     length: (): number => items.length,
     push: (item: T): void => {
       items.push(item);
-      next ??= setImmediate(slice);
+      plan();
     },
     /** Resolves when the queue is empty. Call it once. */
     drained: (): Promise<void> =>
