@@ -64,6 +64,16 @@ const ofAccount =
     );
 
 const ARN = 'arn:aws:sagemaker:us-east-1:123456789012';
+const KEY = 'arn:aws:kms:us-east-1:123456789012:key/k1';
+const secret = (name: string) => `arn:aws:secretsmanager:us-east-1:123456789012:secret:${name}-AbCdEf`;
+const STACK = 'SageMakerInferenceMonitoringStack-prod';
+const ACCOUNT_SETTINGS = 'GET /2016-08-19/account-settings';
+const BEDROCK_QUOTAS = 'ListServiceQuotas bedrock';
+const BY_NAME = 'GET /api/2.0/mlflow/experiments/get-by-name';
+const PROFILE = 'GET /inference-profiles/us.anthropic.claude-sonnet-4-6';
+const AVAILABLE = 'GET /foundation-model-availability/anthropic.claude-sonnet-4-6';
+const VPC = { VPC_SUBNET_IDS: 'subnet-1', VPC_SECURITY_GROUP_IDS: 'sg-1' };
+const ok = (body: object): Answer => [200, body];
 const endpoint = (more: object = {}, capture: object = {}): Answer => [
   200,
   {
@@ -110,14 +120,10 @@ const availability = (more: object = {}): Answer => [
     ...more,
   },
 ];
-const NO_ENDPOINT: Answer = [
-  400,
-  { __type: 'ValidationException', message: `Could not find endpoint "${ARN}:endpoint/e".` },
-];
-const ofStaging: Answer = [
-  200,
-  { experiment: { experiment_id: '7', name: 'e', tags: [{ key: 'inference_monitor.stack.e', value: 'staging' }] } },
-];
+const message = `Could not find endpoint "${ARN}:endpoint/e".`;
+const NO_ENDPOINT: Answer = [400, { __type: 'ValidationException', message }];
+const ofStack = (value: string) => ({ key: 'inference_monitor.stack.e', value });
+const ofStaging = ok({ experiment: { experiment_id: '7', name: 'e', tags: [ofStack('staging')] } });
 const OF_PROD = { experiment_id: '7', name: 'e', tags: [{ key: 'inference_monitor.stack.e', value: 'prod' }] };
 const HEALTHY: Answers = {
   GetCallerIdentity: xml(
@@ -130,17 +136,11 @@ const HEALTHY: Answers = {
     200,
     { models: [{ modelArn: 'arn:aws:bedrock:us-east-1::foundation-model/anthropic.claude-sonnet-4-6' }] },
   ],
-  'GET /foundation-models/anthropic.claude-sonnet-4-6': [
-    200,
-    { modelDetails: { modelLifecycle: { status: 'ACTIVE' } } },
-  ],
+  'GET /foundation-models/anthropic.claude-sonnet-4-6': ok({ modelDetails: { modelLifecycle: { status: 'ACTIVE' } } }),
   'GET /foundation-model-availability/anthropic.claude-sonnet-4-6': availability(),
   'ListServiceQuotas bedrock': [200, { Quotas: QUOTAS.slice(0, 2), NextToken: 'more' }],
   'ListServiceQuotas bedrock more': [200, { Quotas: QUOTAS.slice(2) }],
-  'GET /2016-08-19/account-settings': [
-    200,
-    { AccountLimit: { ConcurrentExecutions: 1000, UnreservedConcurrentExecutions: 900 } },
-  ],
+  [ACCOUNT_SETTINGS]: ok({ AccountLimit: { ConcurrentExecutions: 1000, UnreservedConcurrentExecutions: 900 } }),
   'HEAD /my-captures': ofAccount('123456789012'),
   'GET /my-captures': arrived(3),
   'GET /my-captures?notification': xml(
@@ -152,11 +152,7 @@ const HEALTHY: Answers = {
   'POST /api/2.0/mlflow/experiments/search': [200, {}],
   'POST /api/3.0/mlflow/traces': [400, { error_code: 'INVALID_PARAMETER_VALUE', message: "Missing value for 'trace'" }],
   'POST /v1/traces': [400, { detail: 'Invalid OpenTelemetry format - no spans found' }],
-  DescribeStacks: xmlError(
-    400,
-    'ValidationError',
-    'Stack with id SageMakerInferenceMonitoringStack-prod does not exist',
-  ),
+  DescribeStacks: xmlError(400, 'ValidationError', `Stack with id ${STACK} does not exist`),
   DescribeStackResources: xmlError(
     400,
     'ValidationError',
@@ -285,6 +281,13 @@ test('a misspelt model is named with similar ones, and no advice switches the bu
   expect((await about('zzzzzzzz'))?.repair).toMatch(/^expected: a Bedrock model in the price table, or its price/);
 });
 
+const shadow = [{ VariantName: 'Shadow' }];
+const old = (hours: number): Answers => ({ 'GET /my-captures': arrived(hours) });
+const ofState = (KeyState: string): Answer => ok({ KeyMetadata: { KeyState } });
+const items = (of: string, ...all: string[]): Answer =>
+  xml(`<Describe${of}Response>${all.map((one) => `<item>${one}</item>`).join('')}</Describe${of}Response>`);
+const metric = (...MetricDataResults: object[]): Answer => ok({ MetricDataResults });
+
 /** The check whose lines differ from those of a good set-up, and the answers and settings that do. */
 const BROKEN: Record<string, [check: string, answers?: Answers, settings?: Record<string, string>]> = {
   'a misspelt setting': ['names', {}, { EVALUATION_SAMPEL_RATE: '0.1' }],
@@ -299,18 +302,10 @@ const BROKEN: Record<string, [check: string, answers?: Answers, settings?: Recor
     'endpoint',
     withEndpoint({ ProductionVariants: [{ VariantName: 'AllTraffic' }, { VariantName: 'b' }] }),
   ],
-  'a shadow variant that is not named': [
-    'endpoint',
-    withEndpoint({ ShadowProductionVariants: [{ VariantName: 'Shadow' }] }),
-  ],
+  'a shadow variant that is not named': ['endpoint', withEndpoint({ ShadowProductionVariants: shadow })],
   'a shadow variant that is none any more': [
     'endpoint',
-    {
-      DescribeEndpointConfig: [
-        200,
-        { EndpointConfigName: 'e-config', ShadowProductionVariants: [{ VariantName: 'Shadow' }] },
-      ],
-    },
+    { DescribeEndpointConfig: ok({ EndpointConfigName: 'e-config', ShadowProductionVariants: shadow }) },
     { SHADOW_VARIANTS: 'Old,Shadow' },
   ],
   'Data Capture that is off': ['capture', withEndpoint({ DataCaptureConfig: undefined })],
@@ -333,15 +328,9 @@ const BROKEN: Record<string, [check: string, answers?: Answers, settings?: Recor
   'a prefix without captures': ['captures', { 'GET /my-captures': listings({ 'e/': listing({ 'e/notes.txt': 0 }) }) }],
   'no captures for a day, while the endpoint is used': [
     'captures',
-    {
-      'GET /my-captures': arrived(49),
-      GetMetricData: [200, { MetricDataResults: [{ Id: 'm0', Timestamps: [3600, 7200], Values: [1000, 234] }] }],
-    },
+    { ...old(49), GetMetricData: metric({ Id: 'm0', Timestamps: [3600, 7200], Values: [1000, 234] }) },
   ],
-  'no captures for a day, and no calls of the endpoint': [
-    'captures',
-    { 'GET /my-captures': arrived(25), GetMetricData: [200, { MetricDataResults: [] }] },
-  ],
+  'no captures for a day, and no calls of the endpoint': ['captures', { ...old(25), GetMetricData: metric() }],
   'artifacts in a bucket of another account': ['artifacts', { 'HEAD /artifacts': ofAccount('210987654321') }],
   'artifacts in a bucket of the account that the settings name': [
     'artifacts',
@@ -354,11 +343,7 @@ const BROKEN: Record<string, [check: string, answers?: Answers, settings?: Recor
   'an MLflow that wants another login': ['mlflow', { 'GET /version': [401, 'Unauthorized'] }],
   'a gateway that does not forward OTLP': ['mlflow', { 'POST /v1/traces': [404, 'no'] }],
   'an experiment of another stack': ['mlflow', { 'GET /api/2.0/mlflow/experiments/get-by-name': ofStaging }],
-  'an experiment that may be shared': [
-    'mlflow',
-    { 'GET /api/2.0/mlflow/experiments/get-by-name': ofStaging },
-    { MLFLOW_EXPERIMENT_SHARED: 'true' },
-  ],
+  'an experiment that may be shared': ['mlflow', { [BY_NAME]: ofStaging }, { MLFLOW_EXPERIMENT_SHARED: 'true' }],
   'an experiment that a person has renamed': [
     'mlflow',
     { 'POST /api/2.0/mlflow/experiments/search': [200, { experiments: [{ ...OF_PROD, name: 'Ann’s' }] }] },
@@ -375,83 +360,48 @@ const BROKEN: Record<string, [check: string, answers?: Answers, settings?: Recor
   ],
   'a model that does not exist': [
     'judge',
-    {
-      'GET /inference-profiles/us.anthropic.claude-sonnet-4-6': [
-        404,
-        { message: 'no' },
-        { 'x-amzn-errortype': 'ResourceNotFoundException' },
-      ],
-    },
+    { [PROFILE]: [404, { message: 'no' }, { 'x-amzn-errortype': 'ResourceNotFoundException' }] },
   ],
   'a model without access': [
     'access',
-    {
-      'GET /foundation-model-availability/anthropic.claude-sonnet-4-6': availability({
-        agreementAvailability: { status: 'NOT_AVAILABLE' },
-      }),
-    },
+    { [AVAILABLE]: availability({ agreementAvailability: { status: 'NOT_AVAILABLE' } }) },
   ],
-  'a quota of 0': [
-    'quota',
-    { 'ListServiceQuotas bedrock': [200, { Quotas: [{ QuotaName: QUOTAS[0]?.QuotaName, Value: 0 }] }] },
-  ],
+  'a quota of 0': ['quota', { [BEDROCK_QUOTAS]: ok({ Quotas: [{ ...QUOTAS[0], Value: 0 }] }) }],
   'a size above the quota': ['quota', {}, { SIZE: 'large' }],
   'a quota that is not listed': ['quota', { 'ListServiceQuotas bedrock': [200, { Quotas: [] }] }],
   'the Lambdas of a new account': [
     'lambda',
-    {
-      'GET /2016-08-19/account-settings': [
-        200,
-        { AccountLimit: { ConcurrentExecutions: 9, UnreservedConcurrentExecutions: 9 } },
-      ],
-    },
+    { [ACCOUNT_SETTINGS]: ok({ AccountLimit: { ConcurrentExecutions: 9, UnreservedConcurrentExecutions: 9 } }) },
   ],
-  'quotas that may not be read': [
-    'lambda',
-    { 'GET /2016-08-19/account-settings': denied('lambda:GetAccountSettings') },
-  ],
+  'quotas that may not be read': ['lambda', { [ACCOUNT_SETTINGS]: denied('lambda:GetAccountSettings') }],
   'subnets of two VPCs': [
     'vpc',
     {
-      DescribeSubnets: xml(
-        '<DescribeSubnetsResponse><item><vpcId>vpc-1</vpcId></item><item><vpcId>vpc-2</vpcId></item></DescribeSubnetsResponse>',
-      ),
-      DescribeSecurityGroups: xml(
-        '<DescribeSecurityGroupsResponse><item><groupId>sg-1</groupId></item></DescribeSecurityGroupsResponse>',
-      ),
+      DescribeSubnets: items('Subnets', '<vpcId>vpc-1</vpcId>', '<vpcId>vpc-2</vpcId>'),
+      DescribeSecurityGroups: items('SecurityGroups', '<groupId>sg-1</groupId>'),
     },
-    { VPC_SUBNET_IDS: 'subnet-1,subnet-2', VPC_SECURITY_GROUP_IDS: 'sg-1' },
+    { ...VPC, VPC_SUBNET_IDS: 'subnet-1,subnet-2' },
   ],
   'a subnet that does not exist': [
     'vpc',
     { DescribeSubnets: xmlError(400, 'InvalidSubnetID.NotFound', "The subnet ID 'subnet-1' does not exist") },
-    { VPC_SUBNET_IDS: 'subnet-1', VPC_SECURITY_GROUP_IDS: 'sg-1' },
+    VPC,
   ],
-  'a key that is disabled': [
-    'keys',
-    { DescribeKey: [200, { KeyMetadata: { KeyState: 'PendingDeletion' } }] },
-    { WORK_KMS_KEY_ARN: 'arn:aws:kms:us-east-1:123456789012:key/k1' },
-  ],
+  'a key that is disabled': ['keys', { DescribeKey: ofState('PendingDeletion') }, { WORK_KMS_KEY_ARN: KEY }],
   'a secret that does not exist': [
     'secrets',
     { DescribeSecret: [400, { __type: 'ResourceNotFoundException', message: 'no' }] },
-    {
-      MLFLOW_SECRET_ARN: 'arn:aws:secretsmanager:us-east-1:123456789012:secret:mlflow-AbCdEf',
-      MLFLOW_TRACKING_TOKEN: 'own',
-    },
+    { MLFLOW_SECRET_ARN: secret('mlflow'), MLFLOW_TRACKING_TOKEN: 'own' },
   ],
   'a secret whose key is disabled': [
     'secrets',
-    {
-      DescribeSecret: [200, { KmsKeyId: 'arn:aws:kms:us-east-1:123456789012:key/k1' }],
-      DescribeKey: [200, { KeyMetadata: { KeyState: 'Disabled' } }],
-    },
-    { REPLAY_HEADERS_SECRET_ARN: 'arn:aws:secretsmanager:us-east-1:123456789012:secret:replay-AbCdEf' },
+    { DescribeSecret: ok({ KmsKeyId: KEY }), DescribeKey: ofState('Disabled') },
+    { REPLAY_HEADERS_SECRET_ARN: secret('replay') },
   ],
   'an ARN of another account': [
     'account',
-    { DescribeKey: [200, { KeyMetadata: { KeyState: 'Enabled' } }] },
-    { WORK_KMS_KEY_ARN: 'arn:aws:kms:us-east-1:999999999999:key/k1' },
+    { DescribeKey: ofState('Enabled') },
+    { WORK_KMS_KEY_ARN: KEY.replace('123456789012', '999999999999') },
   ],
   'a stack whose creation was rolled back': [
     'stack',
@@ -499,12 +449,8 @@ test('skips AWS checks without credentials, with expired ones, and without a reg
     ),
     FINE[1],
   ]);
-  const expired = await doctor(
-    {},
-    {
-      GetCallerIdentity: xmlError(403, 'ExpiredToken', 'The security token included in the request is expired'),
-    },
-  );
+  const message = 'The security token included in the request is expired';
+  const expired = await doctor({}, { GetCallerIdentity: xmlError(403, 'ExpiredToken', message) });
   expect(expired.lines).toEqual([
     expect.stringMatching(
       /^error account The AWS credentials have expired \(.*ExpiredToken.*\)\. → fresh credentials: aws sso login/,

@@ -82,17 +82,8 @@ test('takes the line of AIPerf’s guide, and writes its options as AIPerf does'
   const captures = join(folder.path, 'captured_data');
   const bare = endpoint.url.replace('http://', '');
   const own = ['--quiet', '--no-report', '-o', out];
-  const found = await runHere([
-    'replay',
-    '--model',
-    'my-model',
-    '--url',
-    bare,
-    '--input-file',
-    captures,
-    ...GUIDE,
-    ...own,
-  ]);
+  const options = ['--model', 'my-model', '--url', bare, '--input-file', captures];
+  const found = await runHere(['replay', ...options, ...GUIDE, ...own]);
   expect(found.code).toBe(0);
   expect(endpoint.requests.map(({ url }) => url)).toEqual(Array(3).fill('/v1/chat/completions'));
   expect(
@@ -144,18 +135,8 @@ test('a second replay into the directory of one that is running is refused', asy
     (i) => i,
     (i) => `[#${i}] hello`,
   );
-  const first = startCli([
-    'replay',
-    file,
-    '--url',
-    endpoint.url,
-    '--quiet',
-    '--no-report',
-    '-o',
-    out,
-    '--speedup',
-    '6',
-  ]);
+  const options = ['--url', endpoint.url, '--quiet', '--no-report', '-o', out, '--speedup', '6'];
+  const first = startCli(['replay', file, ...options]);
   while (endpoint.arrivals.count === 0) await new Promise((resolve) => setTimeout(resolve, 50));
   const second = await run(file);
   expect(second).toMatchObject({
@@ -244,13 +225,8 @@ test('does not count intentionally canceled requests as failures for the exit co
   const before = join(folder.path, 'before');
   renameSync(out, before);
   expect((await run(slow, ...strict, '--compare', '--request-cancellation-rate', '0')).code).toBe(0);
-  const compare = [
-    'compare',
-    out,
-    before,
-    '--no-report',
-    ...['error_rate:60', 'newly_failing:60'].flatMap((gate) => ['--threshold', gate]),
-  ];
+  const gates = ['error_rate:60', 'newly_failing:60'].flatMap((gate) => ['--threshold', gate]);
+  const compare = ['compare', out, before, '--no-report', ...gates];
   const compared = await runCli(compare);
   expect(compared).toMatchObject({
     code: 0,

@@ -27,39 +27,22 @@ beforeEach(async () => {
 });
 afterEach(() => endpoint.close());
 
+const AT = { endpoint: 'my-endpoint-v2', region: 'eu-west-1' };
 const target = (more: object = {}): ReturnType<typeof sageMakerTarget> =>
-  sageMakerTarget({
-    endpoint: 'my-endpoint-v2',
-    region: 'eu-west-1',
-    credentials: async () => KEY,
-    url: endpoint.url,
-    ...more,
-  });
+  sageMakerTarget({ ...AT, credentials: async () => KEY, url: endpoint.url, ...more });
 
 test('the AWS SDK accepts the stand-in as SageMaker', async () => {
-  const client = new SageMakerRuntimeClient({
-    endpoint: endpoint.url,
-    region: 'eu-west-1',
-    credentials: KEY,
-    maxAttempts: 1,
-  });
+  const given = { endpoint: endpoint.url, region: 'eu-west-1', maxAttempts: 1 };
+  const client = new SageMakerRuntimeClient({ ...given, credentials: KEY });
   const Body = Buffer.from(chatBody('hello'));
-  const reply = await client.send(
-    new InvokeEndpointCommand({ EndpointName: 'e', Body, ContentType: 'application/json' }),
-  );
+  const asked = { EndpointName: 'e', Body, ContentType: 'application/json' };
+  const reply = await client.send(new InvokeEndpointCommand(asked));
   expect(JSON.parse(Buffer.from(reply.Body ?? []).toString())).toMatchObject({ object: 'chat.completion' });
-  const stream = await client.send(
-    new InvokeEndpointWithResponseStreamCommand({ EndpointName: 'e', Body, ContentType: 'application/json' }),
-  );
+  const stream = await client.send(new InvokeEndpointWithResponseStreamCommand(asked));
   let text = '';
   for await (const { PayloadPart } of stream.Body ?? []) text += Buffer.from(PayloadPart?.Bytes ?? []).toString();
   expect(text).toContain('data: [DONE]');
-  const wrong = new SageMakerRuntimeClient({
-    endpoint: endpoint.url,
-    region: 'eu-west-1',
-    credentials: { ...KEY, secretAccessKey: 'b' },
-    maxAttempts: 1,
-  });
+  const wrong = new SageMakerRuntimeClient({ ...given, credentials: { ...KEY, secretAccessKey: 'b' } });
   await expect(wrong.send(new InvokeEndpointCommand({ EndpointName: 'e', Body }))).rejects.toMatchObject({
     $metadata: { httpStatusCode: 403 },
   });
@@ -73,13 +56,8 @@ test('sends path, signature, variant, component, inference id and custom attribu
     captureLine('event-1', 0, { data: body }, undefined, { inferenceId: 'order-5512' }),
     captureLine('event 2 ü', 0, { data: '1,2\n', encoding: 'CSV', contentType: 'text/csv' }),
   ]);
-  const { records } = await replay(
-    file,
-    await target({ variant: 'B', inferenceComponent: 'c1' }),
-    out,
-    {},
-    { run: 'run-7' },
-  );
+  const to = await target({ variant: 'B', inferenceComponent: 'c1' });
+  const { records } = await replay(file, to, out, {}, { run: 'run-7' });
   expect(records.map(({ error }) => error)).toEqual([undefined, undefined]);
   expect(endpoint.requests.map(({ method, url }) => `${method} ${url}`)).toEqual(
     Array(2).fill('POST /endpoints/my-endpoint-v2/invocations'),
@@ -137,8 +115,7 @@ test('reports service errors, a broken stream and a wrong key, and sends each re
     records.map(({ metadata, error }) => [metadata.event_id, [error?.code, error?.type]]),
   );
   expect(errors).toEqual({
-    throttled: [429, 'ThrottlingException'],
-    failed: [500, 'ModelError'],
+    ...{ throttled: [429, 'ThrottlingException'], failed: [500, 'ModelError'] },
     broken: [undefined, 'ModelStreamError'],
   });
   expect(endpoint.arrivals.count).toBe(3);
@@ -198,20 +175,11 @@ test('ends gracefully when the credentials expire: writes the results and report
   expect(unsent).toBe(3);
   expect(incomplete).toBe('Error: the session has expired; 3 requests unsent');
   const summary = JSON.parse(readFileSync(join(out, 'profile_export_aiperf.json'), 'utf8'));
-  expect(summary).toMatchObject({
-    is_complete: false,
-    was_cancelled: false,
-    incomplete_reason: incomplete,
-    request_count: { avg: 5 },
-  });
+  const told = { is_complete: false, was_cancelled: false, incomplete_reason: incomplete };
+  expect(summary).toMatchObject({ ...told, request_count: { avg: 5 } });
   const { description } = expiring;
-  const followUps = await openFollowUps({
-    directory: out,
-    run: 'test-run',
-    target: description,
-    report: true,
-    compare: false,
-  });
+  const files = { directory: out, report: true, compare: false };
+  const followUps = await openFollowUps({ ...files, run: 'test-run', target: description });
   const followed = await followUps.finish(result, true, new AbortController().signal);
   const said = `A part of the schedule was not sent: ${incomplete}.`;
   expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain(`<p class="warn">${said}</p>`);

@@ -56,16 +56,13 @@ describe('what is sent', () => {
     const odd =
       '{ "messages" : [ {"role":"user","content":"¿Qué? 📦"} ],\n "seed": 12345678901234567890, "temperature": 1.0 }';
     const binary = Buffer.from([0, 1, 2, 250, 10]);
+    const base64 = { encoding: 'BASE64' };
     const file = folder.write('a.jsonl', [
       captureLine('chat', 0, { data: odd }),
       '{"captureData": {"endpointInput": {"data": "cut off he',
       captureLine('csv', 0, { data: '1,2,3\n4,5,6\n', encoding: 'CSV', contentType: 'text/csv; charset=utf-8' }),
-      captureLine('base64', 0, { data: Buffer.from('{"prompt":"hi"}').toString('base64'), encoding: 'BASE64' }),
-      captureLine('image', 0, {
-        data: binary.toString('base64'),
-        encoding: 'BASE64',
-        contentType: 'application/x-image',
-      }),
+      captureLine('base64', 0, { ...base64, data: Buffer.from('{"prompt":"hi"}').toString('base64') }),
+      captureLine('image', 0, { ...base64, data: binary.toString('base64'), contentType: 'application/x-image' }),
       captureLine('inputs', 0, { data: '{"inputs":"hello","parameters":{}}' }),
       captureLine('no request', 0, undefined, { data: 'x' }),
       captureLine('rot13', 0, { data: '{}', encoding: 'ROT13' }),
@@ -83,39 +80,25 @@ describe('what is sent', () => {
       '/invocationsapplication/json': Buffer.from('{"inputs":"hello","parameters":{}}'),
     });
     expect(records.map(({ error }) => error)).toEqual(records.map(() => undefined));
-    expect(Object.fromEntries(results.skippedReasons)).toEqual({
-      NotJson: 1,
-      NoRequest: 1,
-      UndecodableRequest: 1,
-      NotACaptureRecord: 1,
-    });
+    const reasons = { NotJson: 1, NoRequest: 1, UndecodableRequest: 1, NotACaptureRecord: 1 };
+    expect(Object.fromEntries(results.skippedReasons)).toEqual(reasons);
     const skipped = readFileSync(join(out, 'skipped.jsonl'), 'utf8')
       .trim()
       .split('\n')
       .map((line) => JSON.parse(line));
-    expect(skipped.map(({ line, reason }) => `${line} ${reason}`).sort()).toEqual([
-      '2 NotJson',
-      '7 NoRequest',
-      '8 UndecodableRequest',
-      '9 NotACaptureRecord',
-    ]);
+    const lines = ['2 NotJson', '7 NoRequest', '8 UndecodableRequest', '9 NotACaptureRecord'];
+    expect(skipped.map(({ line, reason }) => `${line} ${reason}`).sort()).toEqual(lines);
   });
 
   test('sends all requests to the path of the URL, with ids and the user’s headers', async () => {
     const file = folder.write('a.jsonl', [chatLine('e1', 0, 'one'), captureLine('e2', 0, { data: '{"inputs":"x"}' })]);
     const { urlTarget } = await import('../../src/replay/targets/url-target.ts');
-    const { records } = await replay(
-      file,
-      urlTarget(`${endpoint.url}/invocations?v=1`, { Authorization: 'Bearer k', accept: 'a/b' }),
-      out,
-    );
+    const target = urlTarget(`${endpoint.url}/invocations?v=1`, { Authorization: 'Bearer k', accept: 'a/b' });
+    const { records } = await replay(file, target, out);
     for (const { url, headers } of endpoint.requests) {
       expect(url).toBe('/invocations?v=1');
-      expect(headers).toMatchObject({
-        authorization: 'Bearer k',
-        accept: 'a/b',
-        'user-agent': expect.stringContaining('replay'),
-      });
+      expect(headers).toMatchObject({ authorization: 'Bearer k', accept: 'a/b' });
+      expect(headers['user-agent']).toContain('replay');
     }
     expect(endpoint.requests.map(({ headers }) => headers['x-request-id']).sort()).toEqual(
       records.map(({ metadata }) => metadata.x_request_id).sort(),
@@ -240,16 +223,11 @@ describe('what is measured', () => {
       late: 'TimeoutError',
     });
 
-    const cancelled = await replay(file, endpoint.url, join(folder.path, 'out2'), {
-      requestCancellationRate: 100,
-      requestCancellationDelay: 0.02,
-    });
+    const options = { requestCancellationRate: 100, requestCancellationDelay: 0.02 };
+    const cancelled = await replay(file, endpoint.url, join(folder.path, 'out2'), options);
     for (const { metadata, error, metrics } of cancelled.records) {
-      expect(error).toMatchObject({
-        code: 499,
-        type: 'RequestCancellationError',
-        message: 'Request cancelled 0.020s after being sent',
-      });
+      const message = 'Request cancelled 0.020s after being sent';
+      expect(error).toMatchObject({ code: 499, type: 'RequestCancellationError', message });
       expect(metadata).toMatchObject({ was_cancelled: true, cancellation_time_ns: metadata.request_end_ns });
       expect(metrics).toEqual({});
     }
@@ -259,17 +237,12 @@ describe('what is measured', () => {
   test('assigns one id and ascending turns to a conversation', async () => {
     const first = { role: 'user', content: 'What is the return window?' };
     const reply = { role: 'assistant', content: '30 days.' };
+    const side = (body: object) => ({ data: JSON.stringify(body) });
+    const later = { messages: [first, reply, { role: 'user', content: 'And for electronics?' }] };
     const file = folder.write('a.jsonl', [
-      captureLine(
-        't0',
-        0,
-        { data: JSON.stringify({ messages: [first] }) },
-        { data: JSON.stringify({ choices: [{ message: reply }] }) },
-      ),
+      captureLine('t0', 0, side({ messages: [first] }), side({ choices: [{ message: reply }] })),
       chatLine('other', 0, 'Hello'),
-      captureLine('t1', 1, {
-        data: JSON.stringify({ messages: [first, reply, { role: 'user', content: 'And for electronics?' }] }),
-      }),
+      captureLine('t1', 1, side(later)),
     ]);
     const { records } = await replay(file, endpoint.url, out, { speedup: 10 });
     const turns = Object.fromEntries(
@@ -279,10 +252,8 @@ describe('what is measured', () => {
     const inputs = JSON.parse(readFileSync(join(out, 'inputs.json'), 'utf8')) as {
       data: { session_id: string; payloads: object[] }[];
     };
-    expect(inputs.data.map(({ session_id, payloads }) => [session_id, payloads.length])).toEqual([
-      ['t0', 2],
-      ['other', 1],
-    ]);
+    const sizes = inputs.data.map(({ session_id, payloads }) => `${session_id} ${payloads.length}`);
+    expect(sizes).toEqual(['t0 2', 'other 1']);
   });
 
   test('counts requests that meet the objectives', async () => {
