@@ -92,10 +92,14 @@ export function chanceOfLateFile(
  */
 export function chanceOfRules(file: { hour: number; lines: number }, known: DayKnown, rules: RuleDraws): number {
   const left = Math.min(known.number * QUARTER - rules.drawn, known.affordable ?? Infinity);
-  const planned = sum(known.today.lines) + file.lines - rules.lines;
+  if (left <= 0) return 0;
+  const rate = (rules.matched + 1) / (rules.lines + 1);
+  const waiting = rate * Math.max(0, sum(known.today.lines) - rules.lines);
+  const withFile = waiting + rate * file.lines;
   const later = sum(HOURS.slice(file.hour + 1).map((hour) => expectedOf(hour, known)));
-  const chosen = (planned * (rules.matched + 1)) / (rules.lines + 1) + (later * rules.matched) / (rules.lines || 1);
-  return fewValues(Math.min(1, left / Math.max(chosen, 1)));
+  const even = left / Math.max(1, withFile + (later * rules.matched) / (rules.lines || 1));
+  // Files that wait for their report have drawn as well: left × waiting ÷ (waiting + left), which stays below what is left.
+  return fewValues(Math.min(1, even, left ** 2 / (waiting + left) / (withFile + left)));
 }
 
 /**
