@@ -10,7 +10,7 @@ import { Random } from '../src/core/values/random.ts';
 import { createDetector, type Detector, type DetectorState, feed, newState } from '../src/quality/detector.ts';
 import { runLengthQuantile } from '../test/helpers/run-length.ts';
 import { numberFlag } from './support/flags.ts';
-import { atMost, type BenchResult, machine, median, round } from './support/result.ts';
+import { atMost, type BenchResult, median, round } from './support/result.ts';
 
 const PER_DAY = 1000;
 const OBJECTIVES = 20;
@@ -173,12 +173,9 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
   const exact = CAPTURES_A_YEAR / meanRunLength(detector.missed, 0.05);
   const most = TARGETS.falseAlarms + 3 * Math.sqrt(TARGETS.falseAlarms / years);
   return {
-    name: 'alarms',
     ratio: round(TARGETS.falseAlarms / exact),
     ours: { 'false alarms a year': round(exact), 'false alarms a year, simulated': round(simulated) },
     peer: { 'false alarms a year, at most': TARGETS.falseAlarms },
-    machine: machine(),
-    versions: { node: process.version },
     checks: [
       atMost('false alarms a year, 20 objectives that are met exactly, exact', exact, TARGETS.falseAlarms),
       atMost('the same, simulated, within three standard errors', simulated, round(most)),

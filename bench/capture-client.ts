@@ -13,7 +13,7 @@ import { packagePath } from '../src/core/process/package-folder.ts';
 import { S3Wire } from '../test/doubles/s3-wire.ts';
 import { LANGUAGES, side } from './capture-client-support/sides.ts';
 import { numberFlag } from './support/flags.ts';
-import { atMost, type BenchResult, type Check, machine, median, round } from './support/result.ts';
+import { atMost, type BenchResult, type Check, median, round } from './support/result.ts';
 
 const DEFAULT_REQUESTS = 10_000;
 const WORKERS = 4;
@@ -88,5 +88,5 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
     await s3.stop();
   }
   const notes = ['peer: the same client without captures, by turns with the captured one; the median of two series'];
-  return { name: 'capture-client', ratio: median(ratios), ours, peer, machine: machine(), versions: {}, checks, notes };
+  return { ratio: median(ratios), ours, peer, checks, notes };
 }

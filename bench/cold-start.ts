@@ -14,7 +14,7 @@ import {
   startBenchStack,
 } from './support/bench-stack.ts';
 import { chatFile } from './support/records.ts';
-import { atLeast, atMost, type BenchResult, type Check, machine, median, round } from './support/result.ts';
+import { atLeast, atMost, type BenchResult, type Check, median, round } from './support/result.ts';
 
 const ROUNDS = 7;
 const MAX_BUNDLE_MB = 2;
@@ -43,13 +43,10 @@ export default async function run(log: Log): Promise<BenchResult> {
     const { checks, figures } = await bundles(stack);
     const ratio = median(peer) / median(ours);
     return {
-      name: 'cold-start',
       ratio: round(ratio),
       ours: { 'seconds to the first record': median(ours), rounds: ours, ...figures },
       peer: { 'seconds to the first record': median(peer), rounds: peer },
-      machine: machine(),
       versions: {
-        node: process.version,
         'MLflow server': DEFAULT_MLFLOW_VERSION,
         'MLflow client of the peer': PEER_MLFLOW,
       },

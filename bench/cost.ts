@@ -100,12 +100,10 @@ function resultOf(counted: readonly Counted[], initGb: number, flags: readonly s
     return `${captures} a file, ${files} files in ${runs} executions: ${each.join(', ')}, MLflow requests ${mlflow}`;
   });
   return {
-    name: 'cost',
     ratio: 1,
     ours: figures,
     peer: {},
-    machine: machine(),
-    versions: { node: process.version, 'list prices': `us-east-1, ${PRICES_OF}` },
+    versions: { 'list prices': `us-east-1, ${PRICES_OF}` },
     checks: counted.map(({ captures, files, units }) => {
       const target = CASES.find((each) => each.captures === captures)?.target ?? 0;
       return atMost(

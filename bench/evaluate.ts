@@ -11,7 +11,7 @@ import { type BenchStack, PEER_LITELLM, PEER_MLFLOW, type SideReport, startBench
 import { numberFlag } from './support/flags.ts';
 import { chatFile } from './support/records.ts';
 import { Ceiling, RequestRecorder } from './support/request-ceiling.ts';
-import { atLeast, atMost, type BenchResult, machine, median, round } from './support/result.ts';
+import { atLeast, atMost, type BenchResult, median, round } from './support/result.ts';
 
 const JUDGE_MS = 300;
 const TIMES_THE_PEER = 7;
@@ -161,13 +161,10 @@ function resultOf(
   const ratio = median(rates('ours')) / median(rates('peer'));
   const ofCeiling = median(rates('ours')) / ceiling.rate;
   return {
-    name: 'evaluate',
     ratio: round(ratio),
     ours: { ...figures('ours'), 'captures/s of new functions': median(rates('cold')), 'their rounds': rates('cold') },
     peer: figures('peer'),
-    machine: machine(),
     versions: {
-      node: process.version,
       'MLflow server': mlflowVersion,
       'MLflow client of the peer': PEER_MLFLOW,
       litellm: PEER_LITELLM,

@@ -10,7 +10,7 @@ import { GAPS, SHAPES, type Shape } from './gate-support/releases.ts';
 import { betweenRuns, type Outcomes, timingOut } from './gate-support/runs.ts';
 import { ALIKE, ERRORS_IN_ROWS } from './gate-support/sequences.ts';
 import { numberFlag } from './support/flags.ts';
-import { atLeast, atMost, type BenchResult, type Check, machine, round } from './support/result.ts';
+import { atLeast, atMost, type BenchResult, type Check, round } from './support/result.ts';
 
 const RELEASES = 2000;
 /** Percent of the releases at the bound; 5 is nominal. */
@@ -191,12 +191,9 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
   ];
   const passes = worstOf(atBound, ({ passed }) => passed);
   return {
-    name: 'gate',
     ratio: round(MOST_AT_BOUND / passes),
     ours: { 'at the bound, passed in the worst cell, %': round(passes) },
     peer: { 'at most, %': MOST_AT_BOUND },
-    machine: machine(),
-    versions: { node: process.version },
     checks: [...checksOf(atBound, unchanged), ...planChecks(planned), ...checksOfAlike(alike), ...runs],
     notes: [
       `${releases} simulated releases in each of ${atBound.length + unchanged.length} cells of ${SIZES.join(', ')} pairs; the table is on standard error`,

@@ -14,7 +14,7 @@ import type { Estimate } from '../src/core/statistics/share.ts';
 import { Random } from '../src/core/values/random.ts';
 import { exponential } from './support/exponential.ts';
 import { numberFlag } from './support/flags.ts';
-import { atLeast, atMost, type BenchResult, machine, round } from './support/result.ts';
+import { atLeast, atMost, type BenchResult, round } from './support/result.ts';
 
 const SIMULATIONS = 2000;
 /** Cases of the rarest class that an interval of 95% is promised for. */
@@ -294,12 +294,9 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
         .map(({ wrong }) => wrong),
     );
   return {
-    name: 'ground-truth-intervals',
     ratio: round(off('normal') / off('covered'), 2),
     ours: means('covered'),
     peer: means('normal'),
-    machine: machine(),
-    versions: { node: process.version },
     checks: [
       ...[...enough].flatMap(([figure, of]) => [
         atLeast(`${figure}: covered in the mean of ${of.length} cells, %`, mean(covered(of, 'covered')), 93),

@@ -18,7 +18,7 @@ import { index, prediction } from '../test/helpers/ground-truth.ts';
 import type { SideInput, SideReport } from './ground-truth-support/side.ts';
 import { runBundled } from './support/bundled.ts';
 import { numberFlag } from './support/flags.ts';
-import { atLeast, atMost, type BenchResult, machine, round } from './support/result.ts';
+import { atLeast, atMost, type BenchResult, round } from './support/result.ts';
 
 const WORK = 'work';
 const LABELS = 'labels';
@@ -105,7 +105,6 @@ function result(report: SideReport, count: number, hours: number): BenchResult {
   const { readSeconds, joinSeconds, measureSeconds, cpuSeconds, peakMb, compared, accuracy } = report;
   const seconds = readSeconds + joinSeconds + measureSeconds;
   return {
-    name: 'ground-truth',
     ratio: round(MOST_SECONDS / seconds),
     ours: {
       'seconds to read': round(readSeconds),
@@ -115,8 +114,6 @@ function result(report: SideReport, count: number, hours: number): BenchResult {
       'peak MB': round(peakMb, 0),
     },
     peer: { 'seconds allowed': MOST_SECONDS, 'MB allowed': MOST_MB },
-    machine: machine(),
-    versions: { node: process.version },
     checks: [
       atLeast('labels that were compared with their prediction', compared, count),
       atMost('accuracy, distance from that of the data', Math.abs((accuracy ?? 0) - ACCURACY), 0.05),

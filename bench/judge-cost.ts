@@ -12,7 +12,7 @@ import { applicability } from '../src/judge/scorers/applicability.ts';
 import { isJudgeScorer } from '../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer } from '../src/judge/types.ts';
 import { captureOf } from '../src/quality/calibration/ask-judge.ts';
-import { atMost, type BenchResult, machine, round } from './support/result.ts';
+import { atMost, type BenchResult, round } from './support/result.ts';
 
 const MODEL = defaultJudgeModel() ?? '';
 /** Bedrock does not list the default model for batch inference. */
@@ -100,12 +100,10 @@ export default async function run(log: Log): Promise<BenchResult> {
   const today = of('all (default)');
   const ratios = [...costs].map(([name, usd]) => `${name}: $${usd.toFixed(2)}, ${round(usd / today)} of the default`);
   return {
-    name: 'judge-cost',
     ratio: round(today / of('failures, cached')),
     ours: Object.fromEntries([...costs].slice(1)),
     peer: { 'all (default)': today },
-    machine: machine(),
-    versions: { node: process.version, prices: PRICE_SOURCE },
+    versions: { prices: PRICE_SOURCE },
     checks: [
       atMost('dollars per 1,000 captures, failures, with cache hits', of('failures, cached'), TARGETS.hits),
       atMost('dollars per 1,000 captures, failures, without', of('failures'), TARGETS.misses),

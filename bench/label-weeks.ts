@@ -9,7 +9,7 @@ import type { Log } from '../local/python/python-environment.ts';
 import { Random } from '../src/core/values/random.ts';
 import { simulateWeeks, WEEKS, type Weeks } from './rates-support/weeks.ts';
 import { numberFlag } from './support/flags.ts';
-import { atLeast, atMost, type BenchResult, machine, round } from './support/result.ts';
+import { atLeast, atMost, type BenchResult, round } from './support/result.ts';
 
 const SIMULATIONS = 400;
 const TARGET = 93;
@@ -65,12 +65,9 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
     'covered in the worst weeks, %': round(worst(field)),
   });
   return {
-    name: 'label-weeks',
     ratio: round(mean('covered') / mean('unweighted')),
     ours: sides('covered'),
     peer: sides('unweighted'),
-    machine: machine(),
-    versions: { node: process.version },
     checks: [
       atLeast('covered in each kind of weeks, %', worst('covered'), TARGET),
       atMost('off by, points, in the worst weeks', 100 * Math.max(...rows.map(({ bias }) => Math.abs(bias))), 1),

@@ -26,7 +26,7 @@ import {
   randomLabels,
 } from './rates-support/judges.ts';
 import { numberFlag } from './support/flags.ts';
-import { atLeast, atMost, type BenchResult, machine, round } from './support/result.ts';
+import { atLeast, atMost, type BenchResult, round } from './support/result.ts';
 
 const SIMULATIONS = 10_000;
 /** ppi-python computes at most this number of samples per cell, since it takes longer than the rest. */
@@ -126,7 +126,6 @@ function result(rows: Row[], simulations: number, version: string): BenchResult 
   const average = mean(enough.map(({ random }) => percent(random)));
   const plugIn = rows.filter((row) => row.plugIn.simulations > 0);
   return {
-    name: 'rates',
     ratio: round(1 / ratio, 3),
     ours: {
       'covered in the mean, %': round(average),
@@ -136,8 +135,7 @@ function result(rows: Row[], simulations: number, version: string): BenchResult 
       'covered in the mean, %': round(mean(enough.map(({ peer }) => (100 * peer.covered) / peer.simulations))),
       'covered in the worst cell, %': round(least(rows.map(({ peer }) => (100 * peer.covered) / peer.simulations))),
     },
-    machine: machine(),
-    versions: { node: process.version, 'ppi-python': version },
+    versions: { 'ppi-python': version },
     checks: [
       atLeast('covered in each cell, %', least(rows.map(({ random }) => percent(random))), 93),
       atLeast(`covered in the mean of ${enough.length} cells with enough labels, %`, average, 94),

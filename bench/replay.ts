@@ -17,7 +17,7 @@ import { startServer } from './replay-support/server.ts';
 import { commandOf, medianOf, ownFigures, type SideName, type SideRun, type Sides } from './replay-support/sides.ts';
 import { firstRequestCheck, latencyCheck, memoryCheck } from './replay-support/targets.ts';
 import { numberFlag, textFlags } from './support/flags.ts';
-import { atMost, type BenchResult, type Check, machine, median, round } from './support/result.ts';
+import { atMost, type BenchResult, type Check, median, round } from './support/result.ts';
 
 /** The sides alternate: ours, the peer, the baseline, ours, … */
 const DEFAULT_ROUNDS = 3;
@@ -64,12 +64,10 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
     }
     if (wanted(LIMITS)) await attempt(LIMITS, () => ownLimits(root, server.url, figures.ours, checks, log));
     return {
-      name: 'replay',
       ratio: ratios.length > 0 ? round(median(ratios)) : Number.NaN,
       ours: figures.ours,
       peer: figures.peer,
-      machine: machine(),
-      versions: { node: process.version, aiperf: withPeer ? AIPERF_VERSION : 'not run' },
+      versions: { aiperf: withPeer ? AIPERF_VERSION : 'not run' },
       checks,
       notes: [
         ...notes,

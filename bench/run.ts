@@ -7,7 +7,7 @@ import { describeError } from '../local/machine/describe-error.ts';
 import { packagePath } from '../src/core/process/package-folder.ts';
 import { type FlagKinds, readFlags } from './support/flags.ts';
 import type { BenchResult } from './support/result.ts';
-import { printResult } from './support/result.ts';
+import { named, printResult } from './support/result.ts';
 
 const BENCHMARKS: Record<string, FlagKinds> = {
   evaluate: { records: 'number', rounds: 'number', managed: 'switch' },
@@ -59,7 +59,7 @@ const log = (line: string): void => console.error(line);
 const { default: run } = (await import(`./${name}.ts`)) as {
   default(log: (line: string) => void, flags: string[]): Promise<BenchResult>;
 };
-const result = await run(log, flags);
+const result = named(name, await run(log, flags));
 if (json) console.log(JSON.stringify(result, null, 2));
 else printResult(result);
 process.exit(result.checks.every(({ ok }) => ok) ? 0 : 1);

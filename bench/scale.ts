@@ -14,7 +14,6 @@ export default async function run(_log: Log, flags: string[] = []): Promise<Benc
   const page = packagePath('docs', 'scale.md');
   if (flags.includes('--write')) writeFileSync(page, withTables(readFileSync(page, 'utf8'), scaleTables(counts)));
   return {
-    name: 'scale',
     ratio: 1,
     ours: Object.fromEntries(
       demandsOf(counts).map(({ name, captures }) => [`captures a second by ${name}`, round(captures, 1)]),

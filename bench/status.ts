@@ -14,7 +14,7 @@ import { CELLS, type Cell } from './status-support/cells.ts';
 import type { Looked } from './status-support/look.ts';
 import { CAPTURES, DAY_MS, SCORERS, TO_MS, VARIANTS, withMonth } from './status-support/month.ts';
 import { numberFlag } from './support/flags.ts';
-import { atLeast, atMost, type BenchResult, type Check, machine, round } from './support/result.ts';
+import { atLeast, atMost, type BenchResult, type Check, round } from './support/result.ts';
 
 const DAYS = 30;
 const ASK = 'status-support/ask.ts';
@@ -38,12 +38,9 @@ export default async function bench(log: Log, flags: string[] = []): Promise<Ben
     const { status, page, folded } = asked;
     const limits = Object.entries(MOST) as [keyof typeof MOST, number][];
     return {
-      name: 'status',
       ratio: round(Math.min(...limits.map(([what, most]) => most / asked[what].seconds))),
       ours: Object.fromEntries(limits.map(([what]) => [`${what}, s`, round(asked[what].seconds)])),
       peer: Object.fromEntries(limits.map(([what, most]) => [`${what}, s at most`, most])),
-      machine: machine(),
-      versions: { node: process.version },
       checks: [
         atMost('captures that are missing', runs * VARIANTS.length * CAPTURES - status.captures, 0),
         atMost('captures that are missing of the folded day', captures - folded.captures, 0),

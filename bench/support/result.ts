@@ -9,13 +9,14 @@ export interface Check {
 }
 
 export interface BenchResult {
-  name: string;
   /** The product's median over the peer's. Larger is better. */
   ratio: number;
   ours: Record<string, number | string | number[]>;
   peer: Record<string, number | string | number[]>;
-  machine: string;
-  versions: Record<string, string>;
+  /** Absent: this one. */
+  machine?: string;
+  /** Besides Node's. */
+  versions?: Record<string, string>;
   checks: Check[];
   notes: string[];
 }
@@ -46,7 +47,13 @@ export const atMost = (what: string, value: number, target: number): Check => ({
   ok: value <= target,
 });
 
-export function printResult(result: BenchResult): void {
+/** Returns the result with the benchmark's name, and where it was measured. */
+export const named = (name: string, result: BenchResult) => ({
+  ...{ name, machine: machine(), ...result },
+  versions: { node: process.version, ...result.versions },
+});
+
+export function printResult(result: ReturnType<typeof named>): void {
   const side = (name: string, figures: BenchResult['ours']): string =>
     `${name}: ${Object.entries(figures)
       .map(([key, value]) => `${key} ${Array.isArray(value) ? `[${value.join(', ')}]` : value}`)
