@@ -11,12 +11,7 @@ import { buildTable, type PriceTable, readCatalog, TABLE_FILE } from '../../tool
 const MIN_MODELS = 30;
 const TOLERANCE = 0.01;
 
-const usage = {
-  inputTokens: 12_345,
-  outputTokens: 678,
-  cacheReadInputTokens: 4_000,
-  cacheWriteInputTokens: 1_500,
-};
+const usage = { inputTokens: 12_345, outputTokens: 678, cacheReadInputTokens: 4_000, cacheWriteInputTokens: 1_500 };
 
 /** MLflow includes cached tokens in the prompt tokens. Bedrock Converse does not. */
 const COST_OF_CALLS = `

@@ -88,13 +88,8 @@ test('the result files contain no secret headers and no values of the URL’s qu
   const target = urlTarget(url, { ...headers, 'User-Agent': 'hunter2' });
   mkdirSync(out);
   const { description } = target;
-  const followUps = await openFollowUps({
-    directory: out,
-    run: 'test-run',
-    target: description,
-    report: true,
-    compare: true,
-  });
+  const kinds = { directory: out, report: true, compare: true };
+  const followUps = await openFollowUps({ ...kinds, run: 'test-run', target: description });
   const spool = exchangeFile(out, { run: 'test-run', target: traceNameOf(description, 'test-run') });
   const options = { ...DEFAULT_OPTIONS, speedup: 10 };
   const result = await replay(folder.write('a.jsonl', mixed()), target, out, options, {
@@ -177,21 +172,8 @@ describe('the command', () => {
       (i) => `[#${i}] [[latency 300]]`,
     );
     const out = join(folder.path, 'out');
-    const running = startCli([
-      ...[
-        'replay',
-        file,
-        '--url',
-        endpoint.url,
-        '--spread-same-second',
-        'even',
-        '--quiet',
-        '-o',
-        out,
-        '--header',
-        'X-Key:s3cret',
-      ],
-    ]);
+    const options = ['--spread-same-second', 'even', '--quiet', '-o', out, '--header', 'X-Key:s3cret'];
+    const running = startCli(['replay', file, '--url', endpoint.url, ...options]);
     // After the first requests, as a person would.
     while (endpoint.arrivals.count < 15) await new Promise((resolve) => setTimeout(resolve, 20));
     process.kill(running.pid, 'SIGINT');
@@ -205,11 +187,8 @@ describe('the command', () => {
     expect(records.length - cancelled).toBeLessThanOrEqual(endpoint.arrivals.count);
     const summary = summarySchema.parse(json(out, 'profile_export_aiperf.json'));
     expect(summary).toMatchObject({ was_cancelled: true, is_complete: false });
-    expect(json(out, 'replay.json')).toMatchObject({
-      was_cancelled: true,
-      sent: records.length,
-      unsent: 300 - records.length,
-    });
+    const unsent = 300 - records.length;
+    expect(json(out, 'replay.json')).toMatchObject({ was_cancelled: true, sent: records.length, unsent });
     expect(existsSync(join(out, 'report.html'))).toBe(true);
     expect(result.stdout).toContain('The replay was stopped');
     // Sent by the command that is printed, the rest begins with the time of the first request that was not sent.

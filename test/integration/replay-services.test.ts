@@ -36,13 +36,9 @@ describe('captures in S3', () => {
       const Key = `my endpoint/AllTraffic/2026/11/20/${String(hour).padStart(2, '0')}/00-00.jsonl`;
       await s3.send(new PutObjectCommand({ Bucket: BUCKET, Key, Body: `${lines.join('\n')}\n` }));
     }
-    await s3.send(
-      new PutObjectCommand({
-        Bucket: BUCKET,
-        Key: 'my endpoint-v2/AllTraffic/2026/11/20/10/x.jsonl',
-        Body: `${chatLine('other', 0, 'other')}\n`,
-      }),
-    );
+    const Body = `${chatLine('other', 0, 'other')}\n`;
+    const Key = 'my endpoint-v2/AllTraffic/2026/11/20/10/x.jsonl';
+    await s3.send(new PutObjectCommand({ Bucket: BUCKET, Key, Body }));
     const secrets = new SecretsManagerClient(emulated(aws.url));
     await secrets.send(
       new CreateSecretCommand({ Name: 'headers', SecretString: '{"Authorization":"Bearer from-the-secret"}' }),
@@ -77,14 +73,8 @@ describe('captures in S3', () => {
 
   test('replays a prefix within a time window, with headers from Secrets Manager, and leaves no files behind', async () => {
     const window = ['--from', '2026-11-20T10:00:00Z', '--to', '2026-11-20T11:00:01Z'];
-    const { code, stderr } = await cli(
-      `s3://${BUCKET}/my endpoint`,
-      ...window,
-      '--speedup',
-      '36000',
-      '--headers-secret',
-      'headers',
-    );
+    const options = [...window, '--speedup', '36000', '--headers-secret', 'headers'];
+    const { code, stderr } = await cli(`s3://${BUCKET}/my endpoint`, ...options);
     expect([code, stderr]).toEqual([0, '']);
     expect(prompts()).toEqual(['hour 10 number 0', 'hour 10 number 1', 'hour 11 number 0']);
     expect(endpoint.requests[0]?.headers.authorization).toBe('Bearer from-the-secret');

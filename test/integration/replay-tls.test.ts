@@ -73,15 +73,9 @@ test('names the other protocol behind the port', async () => {
 
 test('rejects an untrusted certificate, and sends nothing', async () => {
   const before = endpoint.arrivals.count;
-  const { code, stderr } = await runCli([
-    'replay',
-    captures(),
-    '--url',
-    target('localhost'),
-    '--quiet',
-    '-o',
-    join(folder.path, 'refused'),
-  ]);
+  const out = join(folder.path, 'refused');
+  const options = ['--url', target('localhost'), '--quiet', '-o', out];
+  const { code, stderr } = await runCli(['replay', captures(), ...options]);
   expect(code).toBe(2);
   expect(stderr).toMatch(/TargetUnreachable: .*self-signed certificate/);
   expect(endpoint.arrivals.count).toBe(before);

@@ -7,22 +7,16 @@ const rig = useStandIn();
 const NAMES = CHAT_SCORERS.map(({ name }) => name);
 
 /** Every form of answer is combined with every fault. */
-const RUNGS = {
-  'json-schema': {},
-  tool: { jsonSchema: 'rejected' },
-  prompt: { jsonSchema: 'rejected', forcedTool: 'rejected' },
-} as const;
+const noSchema = { jsonSchema: 'rejected' } as const;
+const RUNGS = { 'json-schema': {}, tool: noSchema, prompt: { ...noSchema, forcedTool: 'rejected' } } as const;
 
 const askedOf = (): string[][] => rig.standIn.recorded.filter(({ status }) => status === 200).map(({ asked }) => asked);
 
 /** Checks that the spend equals the service’s count and is divided among the scorers without loss. */
 function expectPaid(result: Awaited<ReturnType<ReturnType<typeof rig.judge>['judge']>>): void {
   const { counts } = rig.standIn;
-  expect(result.spend).toMatchObject({
-    calls: counts.answered,
-    inputTokens: counts.inputTokens,
-    outputTokens: counts.outputTokens,
-  });
+  const { answered: calls, inputTokens, outputTokens } = counts;
+  expect(result.spend).toMatchObject({ calls, inputTokens, outputTokens });
   expect(result.verdicts.reduce((sum, { usage }) => sum + usage.inputTokens, 0)).toBe(counts.inputTokens);
   expect(result.verdicts.reduce((sum, { usage }) => sum + usage.outputTokens, 0)).toBe(counts.outputTokens);
   expect(result.verdicts.reduce((sum, { usage }) => sum + (usage.usd ?? 0), 0)).toBeCloseTo(result.spend.usd ?? -1, 12);

@@ -171,11 +171,9 @@ test('asks for consent before it spends more than a dollar', async () => {
 
 test('asks a judge of OpenAI’s kind at the address of the settings', async () => {
   standIn.behave({});
-  const variables = {
-    BEDROCK_MODEL_ID: 'openai:/any-model',
-    JUDGE_BASE_URL: `${standIn.url}/v1`,
-    JUDGE_PRICES: '{"openai:/any-model":{"input":1,"output":2}}',
-  };
+  const prices = '{"openai:/any-model":{"input":1,"output":2}}';
+  const url = `${standIn.url}/v1`;
+  const variables = { BEDROCK_MODEL_ID: 'openai:/any-model', JUDGE_BASE_URL: url, JUDGE_PRICES: prices };
   const flags: JudgeFlags = { limit: 2, budget: 1, scorer: ['safety'] };
   const report = await judgeFiles(CHATS, flags, new AbortController().signal, variables);
   expect(report).toMatchObject({ judge: 'openai:/any-model', captures: 2, missing: {} });

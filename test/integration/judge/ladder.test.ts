@@ -23,11 +23,7 @@ const forms = (): string[] =>
 test.each([
   ['accepts a JSON schema', {}, ['json-schema']],
   ['refuses the JSON schema', { jsonSchema: 'rejected' }, ['json-schema', 'tool']],
-  [
-    'refuses the JSON schema and a forced tool',
-    { jsonSchema: 'rejected', forcedTool: 'rejected' },
-    ['json-schema', 'tool', 'prompt'],
-  ],
+  ['refuses both', { jsonSchema: 'rejected', forcedTool: 'rejected' }, ['json-schema', 'tool', 'prompt']],
 ] as const)('gets all verdicts from a model that %s', async (_, behavior, found) => {
   rig.behave(models(behavior));
   const judge = rig.judge();

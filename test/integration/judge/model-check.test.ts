@@ -24,12 +24,8 @@ test.each([
   ['denied', 'warning', /allow bedrock:GetFoundationModel/],
   ['invalid', 'error', /BEDROCK_MODEL_ID/],
 ] as const)('reports a model that is %s as %s', async (state, level, message) => {
-  expect(await check(BASE, state)).toMatchObject({
-    model: BASE,
-    state: state === 'invalid' ? 'missing' : state,
-    level,
-    message: expect.stringMatching(message),
-  });
+  const found = { state: state === 'invalid' ? 'missing' : state, message: expect.stringMatching(message) };
+  expect(await check(BASE, state)).toMatchObject({ ...found, model: BASE, level });
 });
 
 test.each([

@@ -27,16 +27,12 @@ const forms = (): string[] =>
     return response_format ? 'json-schema' : tools ? 'tool' : 'prompt';
   });
 
+const SELF = { model: 'openai:/judge-7b', retry: QUICK_RETRY };
+const PROFILE = 'arn:aws:bedrock:us-east-1:1:inference-profile/us.x';
 const KINDS: [string, (config?: Partial<JudgeConfig>) => JudgeConfig][] = [
   [
     'openai:/judge-7b',
-    (config = {}) => ({
-      model: 'openai:/judge-7b',
-      baseUrl: `${rig.standIn.url}/v1`,
-      apiKey: 'sk-example',
-      retry: QUICK_RETRY,
-      ...config,
-    }),
+    (config = {}) => ({ ...SELF, baseUrl: `${rig.standIn.url}/v1`, apiKey: 'sk-example', ...config }),
   ],
   [
     'sagemaker:/judge-7b',
@@ -58,11 +54,8 @@ describe.each(KINDS)('%s', (sourceId, configOf) => {
     const result = await judge.judge(chatCapture(), CHAT_SCORERS);
     expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);
     expect(rig.standIn.recorded).toHaveLength(1);
-    expect(result.spend).toMatchObject({
-      calls: 1,
-      inputTokens: rig.standIn.counts.inputTokens,
-      outputTokens: rig.standIn.counts.outputTokens,
-    });
+    const { inputTokens, outputTokens } = rig.standIn.counts;
+    expect(result.spend).toMatchObject({ calls: 1, inputTokens, outputTokens });
     expect(result.spend.usd).toBeCloseTo(rig.standIn.counts.outputTokens * 1e-6, 12);
     const { messages, response_format, temperature, max_tokens } = bodyOf(0);
     expect(messages.map(({ role }) => role)).toEqual(['system', 'user']);
@@ -152,11 +145,8 @@ test.each([
 test('fails as JudgeUnavailable, with the reason, if the judge is not reachable', async () => {
   const gone = await startStandInJudge();
   await gone.close();
-  const judge = createJudge({
-    model: 'openai:/x',
-    baseUrl: `${gone.url}/v1`,
-    retry: { ...QUICK_RETRY, attempts: 2 },
-  });
+  const retry = { ...QUICK_RETRY, attempts: 2 };
+  const judge = createJudge({ model: 'openai:/x', baseUrl: `${gone.url}/v1`, retry });
   await expect(judge.judge(chatCapture(), CHAT_SCORERS)).rejects.toMatchObject({
     name: 'JudgeUnavailable',
     message: expect.stringMatching(/127\.0\.0\.1:\d+: TypeError: ECONNREFUSED/),
@@ -166,16 +156,8 @@ test('fails as JudgeUnavailable, with the reason, if the judge is not reachable'
 test.each([
   ['global.anthropic.claude-sonnet-4-6', 'bedrock', 'global.anthropic.claude-sonnet-4-6'],
   ['bedrock:/global.anthropic.claude-sonnet-4-6', 'bedrock', 'global.anthropic.claude-sonnet-4-6'],
-  [
-    'bedrock:/arn:aws:bedrock:us-east-1:1:inference-profile/us.x',
-    'bedrock',
-    'arn:aws:bedrock:us-east-1:1:inference-profile/us.x',
-  ],
-  [
-    'arn:aws:bedrock:us-east-1:1:inference-profile/us.x',
-    'bedrock',
-    'arn:aws:bedrock:us-east-1:1:inference-profile/us.x',
-  ],
+  [`bedrock:/${PROFILE}`, 'bedrock', PROFILE],
+  [PROFILE, 'bedrock', PROFILE],
   ['anthropic.claude-haiku-4-5-20251001-v1:0', 'bedrock', 'anthropic.claude-haiku-4-5-20251001-v1:0'],
   ['openai:/gpt-oss-20b', 'openai', 'gpt-oss-20b'],
   ['openai://gpt-oss-20b', 'openai', 'gpt-oss-20b'],

@@ -38,13 +38,8 @@ test('asks the whole default set in one call over HTTP/2', async () => {
   expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);
   expect(rig.standIn.recorded).toHaveLength(1);
   const [call] = rig.standIn.recorded;
-  expect(call).toMatchObject({
-    protocol: 'h2',
-    path: `/model/${MODEL}/converse`,
-    modelId: MODEL,
-    status: 200,
-    asked: CHAT_SCORERS.map(({ name }) => name),
-  });
+  const asked = CHAT_SCORERS.map(({ name }) => name);
+  expect(call).toMatchObject({ protocol: 'h2', path: `/model/${MODEL}/converse`, modelId: MODEL, status: 200, asked });
   expectValid(call as RecordedCall);
   const { outputConfig, inferenceConfig, toolConfig } = requestOf(call);
   expect(outputConfig?.textFormat.type).toBe('json_schema');

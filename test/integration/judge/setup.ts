@@ -53,13 +53,7 @@ export function useStandIn(): Rig {
   });
   beforeEach(() => rig.behave());
   rig.judge = (config = {}) =>
-    createJudge({
-      model: MODEL,
-      clients: { bedrockRuntime: rig.client },
-      price,
-      retry: QUICK_RETRY,
-      ...config,
-    });
+    createJudge({ model: MODEL, clients: { bedrockRuntime: rig.client }, price, retry: QUICK_RETRY, ...config });
   rig.behave = (behavior = {}) => {
     rig.standIn.behave(behavior);
     rig.standIn.forget();
