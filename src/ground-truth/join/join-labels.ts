@@ -61,7 +61,7 @@ const workOf = ({ storage, environment }: StepDependencies): Work => ({
  * Gives each label its outcome in all hours for which there is time: first finds all predictions of the labels' ids,
  * then rewrites their hours.
  *
- * @returns the hour up to which that is so; `undefined`: in all hours
+ * @returns the last hour in which the labels have their outcomes; `undefined` if they have them in all hours
  */
 async function joinGroup(group: LabelGroup, deps: StepDependencies): Promise<number | undefined> {
   let done = Number.NEGATIVE_INFINITY;

@@ -82,8 +82,10 @@ async function putSegment(
 }
 
 /**
- * Reads a segment. One that must not be joined is `undefined`: of a file that is still being read; and one that a slow second read of
- * the file wrote, after labels of the segment had found their predictions. The latter is deleted.
+ * Reads a segment. Deletes a segment that a slow second read of the file wrote after labels of the segment had found their
+ * predictions.
+ *
+ * @returns `undefined` for a segment that must not be joined: a deleted segment, or a segment of a file that is still being read
  */
 export async function readSegment(
   storage: Storage,
@@ -108,7 +110,7 @@ export async function readSegment(
  * Work of a killed function is not repeated.
  *
  * @param outcomes by line
- * @param comparedMs see `PartState`; `undefined` if not all predictions were compared
+ * @param comparedMs see `SegmentState`; `undefined` if not all predictions were compared
  */
 export function settleSegment(
   storage: Storage,
