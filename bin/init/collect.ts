@@ -74,7 +74,7 @@ export async function collect(
   }
   const isName = prompt !== undefined && faultOf('STACK_PREFIX', endpoint) === undefined;
   await ask('STACK_PREFIX', { initial: isName ? endpoint : undefined });
-  await ask('JUDGED_CAPTURES_PER_DAY', { initial: '1000' });
+  if (given.EVALUATION_SAMPLE_RATE === undefined) await ask('JUDGED_CAPTURES_PER_DAY', { initial: '1000' });
   await ask('ALARM_EMAIL', { optional: true });
   for (;;) {
     const found = Object.fromEntries(Object.entries(values).filter(([, value]) => value !== ''));

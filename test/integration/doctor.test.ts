@@ -203,7 +203,7 @@ const FINE = [
   'ok access The account may use anthropic.claude-sonnet-4-6.',
   expect.stringMatching(/^ok price 3\.3 and 16\.5 US dollars per million/),
   expect.stringMatching(
-    /^ok quota 200,000 tokens per minute, 200 requests per minute, 288,000,000 tokens per day: about [\d,]+ captures a day, at [\d,]+ tokens each \([\d,]+ in, [\d,]+ out, which count 5-fold\)\. More are throttled\. → lower/,
+    /^ok quota 200,000 tokens per minute, 200 requests per minute, 288,000,000 tokens per day: about [\d,]+ captures a day, at [\d,]+ tokens each \([\d,]+ in, [\d,]+ out, which count 5-fold\)\. More are throttled\. → judge fewer captures/,
   ),
   'ok lambda 1,000 concurrent invocations in the account, 900 not reserved; the chunks of all runs take up to MAX_FUNCTIONS=8.',
   'warning stack No stack with STACK_PREFIX=prod is deployed in us-east-1. → deploy it: inference-monitor deploy',

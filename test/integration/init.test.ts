@@ -99,8 +99,8 @@ test('offers what the account has, and asks again for what is not valid', async 
     '\n', // artifacts
     'a name\n',
     'prod\n',
-    '2\n',
-    '0.1\n',
+    'half\n',
+    '300\n',
     '\n', // email
   ]);
   expect(values).toEqual({
@@ -113,14 +113,14 @@ test('offers what the account has, and asks again for what is not valid', async 
     MLFLOW_TRACKING_URI: APP,
     MLFLOW_ARTIFACT_BUCKET: 's3://mlflow-own/team',
     STACK_PREFIX: 'prod',
-    EVALUATION_SAMPLE_RATE: '0.1',
+    JUDGED_CAPTURES_PER_DAY: '300',
   });
   expect(unused).toEqual([]);
   expect(text).toContain('  1) old (Failed)\n  2) garden\n');
   expect(text).toContain('  1) team, MLflow 3.10.1\n');
   expect(text).not.toContain('gone');
   expect(text).toContain('MLFLOW_TRACKING_URI: got "ftp://mlflow"; expected: the ARN of a SageMaker mlflow-app');
-  expect(text).toContain('EVALUATION_SAMPLE_RATE: got "2"; expected: a number from 0 to 1');
+  expect(text).toContain('JUDGED_CAPTURES_PER_DAY: got "half"; expected: a whole number from 1 to');
 });
 
 test('offers buckets where Data Capture is off, and asks without credentials', async () => {
@@ -130,7 +130,7 @@ test('offers buckets where Data Capture is off, and asks without credentials', a
     SAGEMAKER_ENDPOINT_NAME: 'garden',
     DATA_CAPTURE_S3_BUCKET: 'some-bucket',
     DATA_CAPTURE_S3_PREFIX: 'garden/',
-    EVALUATION_SAMPLE_RATE: '1',
+    JUDGED_CAPTURES_PER_DAY: '1000',
     MLFLOW_TRACKING_URI: 'https://mlflow.example.com',
     STACK_PREFIX: 'garden',
     ALARM_EMAIL: 'me@example.com',
