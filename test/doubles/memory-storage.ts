@@ -27,13 +27,8 @@ export class MemoryStorage {
   }
 
   #facts(key: string, bytes: Buffer): ObjectFacts {
-    return {
-      bucket: 'b',
-      key,
-      etag: createHash('md5').update(bytes).digest('hex'),
-      size: bytes.length,
-      lastModifiedMs: this.writtenMs.get(key) ?? 0,
-    };
+    const etag = createHash('md5').update(bytes).digest('hex');
+    return { bucket: 'b', key, etag, size: bytes.length, lastModifiedMs: this.writtenMs.get(key) ?? 0 };
   }
 
   async head(_: string, key: string): Promise<ObjectFacts | undefined> {

@@ -56,23 +56,8 @@ export const recordSchema = z
       problem('a cancelled record is not whole');
   });
 
-const STATISTICS = [
-  'avg',
-  'p1',
-  'p5',
-  'p10',
-  'p25',
-  'p50',
-  'p75',
-  'p90',
-  'p95',
-  'p99',
-  'min',
-  'max',
-  'std',
-  'count',
-  'sum',
-] as const;
+const PERCENTILES = ['p1', 'p5', 'p10', 'p25', 'p50', 'p75', 'p90', 'p95', 'p99'] as const;
+const STATISTICS = ['avg', ...PERCENTILES, 'min', 'max', 'std', 'count', 'sum'] as const;
 const distribution = z.strictObject({
   unit: z.string(),
   ...(Object.fromEntries(STATISTICS.map((key) => [key, finite])) as Record<(typeof STATISTICS)[number], typeof finite>),

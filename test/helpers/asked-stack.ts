@@ -139,12 +139,8 @@ export async function askedStackIn({
     GetItem: [200, { Item: { committed: { N: '1500000000' } } }],
     ...answers,
   };
-  return {
-    storage: storage.storage,
-    sfn,
-    stateMachineArn: MACHINE,
-    environment: { ...environment, QUALITY_OBJECTIVES: [] },
-  };
+  const noObjectives = { ...environment, QUALITY_OBJECTIVES: [] };
+  return { storage: storage.storage, sfn, stateMachineArn: MACHINE, environment: noObjectives };
 }
 
 /** An objective of at least 0.9 that is met, as `status` knows it. */

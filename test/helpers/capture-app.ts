@@ -18,17 +18,8 @@ const client = new SageMakerRuntimeClient({
   maxAttempts: 2,
   requestHandler: { httpAgent: { maxSockets: 2000 } },
 });
-const {
-  prefix,
-  calls,
-  sampling,
-  maxBodyBytes,
-  memoryBytes,
-  batchSeconds = 5,
-  batchBytes,
-  spoolFolder,
-  spoolBytes,
-} = spec.options;
+const { prefix, calls, sampling, maxBodyBytes, memoryBytes, batchBytes, spoolFolder, spoolBytes } = spec.options;
+const { batchSeconds = 5 } = spec.options;
 const captures = spec.bare
   ? undefined
   : captureInvocations(client, {

@@ -40,15 +40,8 @@ export function numberedCapture(number: number, second: number, eventId = `event
   const contentType = contentTypes[kind ?? 'json'];
   const encoding = { json: 'JSON', stream: 'JSON', csv: 'CSV', binary: 'BASE64' }[kind ?? 'json'];
   const data = encoding === 'BASE64' ? body.toString('base64') : body.toString();
-  return {
-    number,
-    eventId,
-    second,
-    body,
-    contentType,
-    streaming: kind === 'stream',
-    line: captureLine(eventId, second, { data, encoding, contentType }),
-  };
+  const line = captureLine(eventId, second, { data, encoding, contentType });
+  return { number, eventId, second, body, contentType, streaming: kind === 'stream', line };
 }
 
 export interface ReplayResults {
@@ -89,11 +82,8 @@ export class DeployedReplay extends DeployedPipeline {
     const { directory, dispose } = await openRun(location, async () => this.storage);
     const records = readLines(join(directory, FILES.records)).map((record) => recordSchema.parse(record));
     await dispose();
-    return {
-      records,
-      summary: summarySchema.parse(JSON.parse(await this.text(`${folder}profile_export_aiperf.json`))),
-      names: await this.names(folder),
-    };
+    const summary = summarySchema.parse(JSON.parse(await this.text(`${folder}profile_export_aiperf.json`)));
+    return { records, summary, names: await this.names(folder) };
   }
 
   /** Epoch ms at which the clock of all shards starts. */

@@ -13,11 +13,8 @@ export interface ShellBlock {
 
 const BLOCK = /(?:<!-- test: (\w+) -->\n)?```(?:sh|bash)\n([\s\S]*?)^```/gm;
 
-export const documents = (): string[] => [
-  'README.md',
-  'CONTRIBUTING.md',
-  ...globSync(['docs/*.md', 'docs/maintainers/*.md'], { cwd: packagePath() }),
-];
+const pages = () => globSync(['docs/*.md', 'docs/maintainers/*.md'], { cwd: packagePath() });
+export const documents = (): string[] => ['README.md', 'CONTRIBUTING.md', ...pages()];
 
 /** @param file relative to the project */
 export const shellBlocks = (file: string): ShellBlock[] =>

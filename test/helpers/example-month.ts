@@ -38,12 +38,8 @@ interface Hour {
   captures: number;
 }
 
-const SHARES: Readonly<Record<string, number>> = {
-  fluency: 0.96,
-  safety: 0.999,
-  no_harmful_advice: 0.999,
-  valid_json: 0.99,
-};
+const NEARLY_ALL = { safety: 0.999, no_harmful_advice: 0.999 };
+const SHARES: Readonly<Record<string, number>> = { fluency: 0.96, ...NEARLY_ALL, valid_json: 0.99 };
 
 /** The share of replies that are good. */
 const shareOf = ({ ms, variant }: Hour, scorer: string): number => {
@@ -101,13 +97,8 @@ export async function writeMonth(storage: Storage, days = 30, toMs = NOW_MS - HO
   const random = new Random(42);
   const objectives = objectivesOf(environment);
   const detectors = new Detectors(objectives, environment.SHADOW_VARIANTS);
-  const context = {
-    stackPrefix: 'prod',
-    endpointName: 'garden-helpdesk',
-    mlflow: 'http://mlflow',
-    experimentId: '1',
-    page: 's3://work/reports/latest.html',
-  };
+  const links = { mlflow: 'http://mlflow', experimentId: '1', page: 's3://work/reports/latest.html' };
+  const context = { stackPrefix: 'prod', endpointName: 'garden-helpdesk', ...links };
   const byDay = new Map<string, QualityCounts>();
   for (let ms = toMs - days * 24 * HOUR_MS; ms <= toMs; ms += HOUR_MS) {
     const hour = hourOf(ms);
@@ -129,14 +120,8 @@ export async function writeMonth(storage: Storage, days = 30, toMs = NOW_MS - HO
       ]),
     );
     const run = { name: `files-${hour}`, startedMs: ms, observations: { series, failures: {} } };
-    await watchQuality(run, {
-      storage,
-      workBucket: 'work',
-      detectors,
-      context,
-      publish: async () => undefined,
-      nowMs: ms + 60_000,
-    });
+    const publish = async () => undefined;
+    await watchQuality(run, { storage, workBucket: 'work', detectors, context, publish, nowMs: ms + 60_000 });
   }
   for (const counts of byDay.values()) await writeCounts(storage, 'work', counts);
 }

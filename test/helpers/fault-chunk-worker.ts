@@ -43,16 +43,13 @@ async function main(): Promise<void> {
     await logChunk(request, deps);
     return;
   }
+  const { BEDROCK_MODEL_ID: model } = environment;
   const clients = { bedrockRuntime: createBedrockClient(emulated(judgeUrl)) };
   const answersOf = answersIn(awsUrl, deps.storage, environment.WORK_BUCKET);
   await evaluateChunk(request, {
     ...deps,
     answers: answersOf(request, deps.requestId, LAMBDA_MS),
-    judge: createJudge({
-      model: environment.BEDROCK_MODEL_ID,
-      price: (usage) => priceCall(environment.BEDROCK_MODEL_ID, usage),
-      clients,
-    }),
+    judge: createJudge({ model, price: (usage) => priceCall(model, usage), clients }),
     scorers: scorersFor({ guidelines: {} }),
     always: () => undefined,
   });

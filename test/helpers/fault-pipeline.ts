@@ -135,11 +135,8 @@ export class FaultPipeline {
     this.#storage = new Storage(clientOf(parts.s3Proxy.url, 3));
     this.answersOf = answersIn(parts.ministack.url, this.#storage, WORK);
     const bedrockRuntime = createBedrockClient(emulated(parts.judge.url));
-    this.#judgeUnderTest = createJudge({
-      model: MODEL,
-      price: (usage) => priceCall(MODEL, usage),
-      clients: { bedrockRuntime },
-    });
+    const price = (usage: Parameters<typeof priceCall>[1]) => priceCall(MODEL, usage);
+    this.#judgeUnderTest = createJudge({ model: MODEL, price, clients: { bedrockRuntime } });
   }
 
   static async start(version?: string): Promise<FaultPipeline> {

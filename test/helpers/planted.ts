@@ -97,15 +97,8 @@ function makers(random: () => number) {
   const by: Record<RedactKind, () => [item: string, sentence: string]> = {
     email: () => {
       const item = `${one(['jane', 'j.doe', 'müller', 'info+news', 'a_b'])}${below(9999)}@${of('abcdefgh', 6)}.${one(['com', 'co.uk', 'de', 'example.org'])}`;
-      return [
-        item,
-        one([
-          `You can reach me at ${item}.`,
-          `Meine Adresse ist ${item}, danke.`,
-          `<${item}>`,
-          `mailto:${item}?subject=x`,
-        ]),
-      ];
+      const said = [`You can reach me at ${item}.`, `Meine Adresse ist ${item}, danke.`, `<${item}>`];
+      return [item, one([...said, `mailto:${item}?subject=x`])];
     },
     phone: () => {
       const free = one([

@@ -62,13 +62,8 @@ export class QuotaEnvironment {
       if (appPort !== undefined) {
         await environment.clients.s3.send(new CreateBucketCommand({ Bucket: ARTIFACTS }));
         const env = { ...environment.ministack.env, MLFLOW_S3_ENDPOINT_URL: environment.ministack.url };
-        app = await startMlflowServer({
-          version: APP_VERSION,
-          port: appPort,
-          artifactRoot: `s3://${ARTIFACTS}/mlflow`,
-          env,
-          log,
-        });
+        const artifactRoot = `s3://${ARTIFACTS}/mlflow`;
+        app = await startMlflowServer({ version: APP_VERSION, port: appPort, artifactRoot, env, log });
       }
       const outputs = await environment.deployStack({
         STACK_PREFIX: 'quotas',

@@ -27,11 +27,8 @@ export function command(script: string, args: string[], env: Record<string, stri
       text += data.toString();
     });
   }
-  return {
-    process: child,
-    output: () => text,
-    code: new Promise((resolve) => child.once('close', resolve)),
-  };
+  const code = new Promise<number | null>((resolve) => child.once('close', resolve));
+  return { process: child, output: () => text, code };
 }
 
 /** `npm start`, with these arguments. */

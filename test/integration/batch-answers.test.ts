@@ -46,12 +46,8 @@ beforeAll(async () => {
   clients = emulatedClients(ministack);
   dynamo = new DynamoDBClient(emulated(ministack.url));
   // The code under test creates its clients from the environment, as in a Lambda.
-  Object.assign(process.env, {
-    AWS_ENDPOINT_URL_BEDROCK_RUNTIME: judge.url,
-    AWS_REGION: ministack.region,
-    AWS_ACCESS_KEY_ID: 'test',
-    AWS_SECRET_ACCESS_KEY: 'test',
-  });
+  const keys = { AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' };
+  Object.assign(process.env, { ...keys, AWS_ENDPOINT_URL_BEDROCK_RUNTIME: judge.url, AWS_REGION: ministack.region });
   storage = new Storage(clients.s3);
   for (const Bucket of [WORK, 'captures']) await clients.s3.send(new CreateBucketCommand({ Bucket }));
   for (const table of [TABLE, 'answers']) await createItemTable(ministack.url, table);
@@ -65,11 +61,8 @@ afterAll(async () => {
   await ministack?.stop();
 });
 
-const environment = testEnvironment({
-  WORK_BUCKET: WORK,
-  DATA_CAPTURE_S3_BUCKET: 'captures',
-  DATA_CAPTURE_S3_PREFIX: 'my-endpoint/',
-});
+const captures = { DATA_CAPTURE_S3_BUCKET: 'captures', DATA_CAPTURE_S3_PREFIX: 'my-endpoint/' };
+const environment = testEnvironment({ WORK_BUCKET: WORK, ...captures });
 const scorers = scorersFor();
 
 async function requestOf(run: string): Promise<ChunkRequest> {

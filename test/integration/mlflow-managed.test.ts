@@ -69,11 +69,8 @@ describe('an app with MLflow 3.0', () => {
         cursor: null,
       };
       const dependencies = { ...plannerDependencies(testEnvironment()), storage: wire.storage, store: client };
-      const planning = planCaptures(request, {
-        ...dependencies,
-        checkJudgeModel: async () => undefined,
-        remainingMs: () => 900_000,
-      });
+      const more = { checkJudgeModel: async () => undefined, remainingMs: () => 900_000 };
+      const planning = planCaptures(request, { ...dependencies, ...more });
       await expect(planning).rejects.toMatchObject({
         name: 'MlflowTooOld',
         message: expect.stringMatching(

@@ -126,11 +126,8 @@ test('reads a gate file, and writes JUnit XML and summaries', async () => {
   const failed = await runHere(['compare', before, after, ...outputs, ...flags]);
   expect(failed.code).toBe(1);
   const outcomes = gateOf(after).thresholds.map(({ threshold, outcome }) => [threshold, outcome]);
-  expect(outcomes).toEqual([
-    ['error_rate:2', 'passed'],
-    ['newly_failing:0', 'passed'],
-    ['new_refusals:10', 'failed'],
-  ]);
+  const decided = ['error_rate:2 passed', 'newly_failing:0 passed', 'new_refusals:10 failed'];
+  expect(outcomes.map((one) => one.join(' '))).toEqual(decided);
   expect(text('gate.md')).not.toContain('comparison.html');
 
   const withoutGate = await runHere(['compare', before, after, '--junit', file('x.xml')]);
@@ -145,11 +142,8 @@ test('reads a gate file, and writes JUnit XML and summaries', async () => {
 });
 
 test('plans how many requests a gate needs from two runs of one model, and what the judge would cost', async () => {
-  const reply = (i: number) => ({
-    ms: ms(i),
-    question: 'When does my parcel arrive?',
-    text: i % 50 ? 'Tomorrow.' : 'I cannot help with that.',
-  });
+  const said = (i: number) => (i % 50 ? 'Tomorrow.' : 'I cannot help with that.');
+  const reply = (i: number) => ({ ms: ms(i), question: 'When does my parcel arrive?', text: said(i) });
   const before = run('before', 400, reply);
   const again = run('again', 400, (i) => ({ ...reply(i + 1), ok: i !== 9 }));
   const env = { BEDROCK_MODEL_ID: 'anthropic.claude-sonnet-4-6', DOTENV_CONFIG_PATH: join(folder.path, 'none') };
@@ -160,11 +154,8 @@ test('plans how many requests a gate needs from two runs of one model, and what 
   const plan = (await expectPublished('compare', found.stdout)) as PlanOutput;
   const [latency, failing, refusals, worse] = plan.thresholds;
   expect(latency).toMatchObject({ pilot: '400 pairs', requests: expect.anything() });
-  expect(failing).toMatchObject({
-    pilot: '1 of 400 pairs failed in one run only',
-    requests: { likely: 300 },
-    note: expect.stringContaining('would fail'),
-  });
+  expect(failing).toMatchObject({ pilot: '1 of 400 pairs failed in one run only', requests: { likely: 300 } });
+  expect(failing?.note).toContain('would fail');
   // Two percent of the replies are other refusals than before, without any change of the model.
   expect(refusals).toMatchObject({ requests: null, note: expect.stringContaining('No size suffices') });
   expect(worse).toMatchObject({ requests: null, note: expect.stringContaining('no judge was asked') });

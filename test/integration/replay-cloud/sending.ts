@@ -76,11 +76,8 @@ test('sends three windows of two stripes, and leaves figures and parts in AIPerf
     shard: { seconds: 2, requestsPerSecond: 2 },
   });
   const planned = await run.plan(IN_TIME_MS);
-  expect(planned).toEqual({
-    outcome: 'planned',
-    manifest: { bucket: 'work', key: `replays/${run.name}/manifest.jsonl` },
-    shards: 6,
-  });
+  const made = { bucket: 'work', key: `replays/${run.name}/manifest.jsonl` };
+  expect(planned).toEqual({ outcome: 'planned', manifest: made, shards: 6 });
   const plan = await run.stored();
   const manifest = await cloud.lines<ShardManifestLine>(replayKeys.manifest(run.name));
   expect(manifest.map(({ run: name, shard }) => [name, shard])).toEqual([0, 1, 2, 3, 4, 5].map((i) => [run.name, i]));
@@ -88,12 +85,8 @@ test('sends three windows of two stripes, and leaves figures and parts in AIPerf
   expect(counts.map(({ sent }) => sent)).toEqual([4, 4, 4, 4, 4, 4]);
   expect(counts.map(({ unsent, skipped, failed }) => unsent + skipped + failed)).toEqual([0, 0, 0, 0, 0, 0]);
 
-  expect(await run.summarize()).toEqual({
-    ok: true,
-    error: '',
-    cause: '',
-    results: { bucket: 'work', prefix: `replays/${run.name}/results/` },
-  });
+  const results = { bucket: 'work', prefix: `replays/${run.name}/results/` };
+  expect(await run.summarize()).toEqual({ ok: true, error: '', cause: '', results });
   // Each captured body is sent once, byte for byte.
   const expected = [...first, ...second].map(
     (line) => (JSON.parse(line) as { captureData: { endpointInput: { data: string } } }).captureData.endpointInput.data,
@@ -241,10 +234,10 @@ describe('concurrency', () => {
     const run = cloud.run({ source: source(name), target: { url: server.url }, shard: { requests: 25 }, ...options });
     expect(await run.all(SOON_MS)).toMatchObject({ ok: true });
     const { shards, startAtEpochMs } = await run.stored();
-    expect(shards.map(({ maxConcurrency, requests }) => [maxConcurrency, requests])).toEqual([
-      [2, 20],
-      [2, 20],
-      [1, 20],
+    expect(shards.map(({ maxConcurrency, requests }) => `${maxConcurrency} ${requests}`)).toEqual([
+      '2 20',
+      '2 20',
+      '1 20',
     ]);
     expect(most).toBeLessThanOrEqual(5);
     const records = await run.records();
@@ -374,12 +367,9 @@ describe('a stop order', () => {
         return written;
       }
     }
-    const dependencies = {
-      storage: new Stopped(cloud.s3),
-      environment: cloud.settings,
-      redacted: async () => cloud.settings,
-      remainingMs: () => 900_000,
-    };
+    const { settings: environment } = cloud;
+    const reading = { storage: new Stopped(cloud.s3), redacted: async () => environment };
+    const dependencies = { ...reading, environment, remainingMs: () => 900_000 };
     expect(await replayShard({ run: run.name, shard: 0 }, dependencies)).toMatchObject({ sent: 0, unsent: 2 });
     // The summary, which waits for it, finds its result.
     expect(await cloud.keys(replayKeys.shardPrefix(run.name, 0))).toContain('result.json');
