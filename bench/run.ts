@@ -11,7 +11,6 @@ import { named, printResult } from './support/result.ts';
 
 const BENCHMARKS: Record<string, FlagKinds> = {
   evaluate: { records: 'number', rounds: 'number', managed: 'switch' },
-  'cold-start': {},
   replay: { rounds: 'number', only: 'texts', 'no-peer': 'switch' },
   redact: { rounds: 'number' },
   'capture-client': { requests: 'number' },
@@ -20,6 +19,7 @@ const BENCHMARKS: Record<string, FlagKinds> = {
   gate: { releases: 'number' },
   alarms: { years: 'number', drops: 'number' },
   rates: { simulations: 'number' },
+  sample: { days: 'number' },
   status: { runs: 'number', captures: 'number', weeks: 'number' },
   'label-weeks': { simulations: 'number' },
   'judge-cost': {},

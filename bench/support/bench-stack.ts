@@ -37,9 +37,7 @@ const CONSTRUCTS = {
   'summarize-replay': 'ReplaySummary',
 };
 
-export type Handler = keyof typeof CONSTRUCTS;
-
-export const HANDLERS = Object.keys(CONSTRUCTS) as Handler[];
+type Handler = keyof typeof CONSTRUCTS;
 
 const ENDPOINT = 'bench-endpoint';
 const CAPTURES = 'bench-captures';
