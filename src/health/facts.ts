@@ -98,6 +98,19 @@ export const addedUp = (cells: readonly CountedCell[], startOf: (hour: string) =
     }),
   );
 
+/** Adds up only what no rate is made of, which has many names: a rate weighs captures by their hour. */
+export function addedUpBesideRates(cells: readonly CountedCell[], startOf: (hour: string) => string): CountedCell[] {
+  const split = cells.map(({ cell: { captures, errorReplies, replies, notJudged, scorers, ...others }, ...at }) => ({
+    rated: { ...at, cell: { captures, errorReplies, replies, notJudged, scorers } },
+    beside: { ...at, cell: others },
+  }));
+  const beside = addedUp(
+    split.map((one) => one.beside),
+    startOf,
+  );
+  return [...split.map(({ rated }) => rated), ...beside];
+}
+
 const byVariant = (cells: readonly CountedCell[]) => Map.groupBy(cells, ({ variant }) => variant);
 
 export type Figures = ReturnType<typeof figuresOf>;

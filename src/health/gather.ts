@@ -24,7 +24,7 @@ import { type CountedCell, cellsOf, hourMs, readDays, type TimeWindow } from '..
 import { objectiveRates } from '../quality/objective-rates.ts';
 import { measuresOf, objectivesOf } from '../quality/objectives.ts';
 import { askCalls } from './endpoint-calls.ts';
-import { addedUp, endOf, type HealthFacts } from './facts.ts';
+import { addedUpBesideRates, endOf, type HealthFacts } from './facts.ts';
 import { HISTORY_MS, historyOf } from './history.ts';
 
 /** The stack that is asked about. */
@@ -70,7 +70,7 @@ interface FactsQuery {
  *     const facts = await readFacts(stack, { window: { fromMs: nowMs - 7 * DAY_MS, toMs: nowMs }, nowMs });
  */
 export async function readFacts(of: AskedStack, query: FactsQuery): Promise<HealthFacts> {
-  const { window, nowMs, ended = window, startOf = (hour) => hour } = query;
+  const { window, nowMs, ended = window, startOf } = query;
   const { sfn, storage, environment, stack, named } = of;
   const { STACK_PREFIX: prefix, WORK_BUCKET: bucket, SHADOW_VARIANTS: shadow } = environment;
   const unasked: Record<string, string> = {};
@@ -99,7 +99,7 @@ export async function readFacts(of: AskedStack, query: FactsQuery): Promise<Heal
       const served = read.filter(({ hour, variant }) => hourMs(hour) >= historyMs && !shadow.includes(variant));
       hours.push(...served.map(slim));
       const within = read.filter(({ hour }) => hourMs(hour) >= window.fromMs);
-      cells.push(...addedUp(within, startOf));
+      cells.push(...(startOf ? addedUpBesideRates(within, startOf) : within));
     }
     const shown = named?.(cells) ?? cells;
     const objectives = await objectiveRates(storage, bucket, environment, shown);
