@@ -159,17 +159,11 @@ describe.each(versions)('with MLflow %s', (version) => {
 
     test('fails the run by name when the credentials for managed MLflow expire, and a retry completes it', async () => {
       let credentials = MANAGED_CREDENTIALS;
-      const double = await startSageMakerMlflowDouble({
-        upstream: pipeline.server.url,
-        arn: MANAGED_ARN,
-        credentials,
-      });
+      const app = { upstream: pipeline.server.url, arn: MANAGED_ARN, credentials };
+      const double = await startSageMakerMlflowDouble(app);
       try {
-        const one = pipeline.case('expiring', {
-          trackingUri: double.arn,
-          customEndpoint: double.url,
-          credentials: async () => credentials,
-        });
+        const managed = { trackingUri: double.arn, customEndpoint: double.url, credentials: async () => credentials };
+        const one = pipeline.case('expiring', managed);
         await one.put(linesOf('expiring'));
         const failed = await one.run(one.event(), { planned: async () => double.expire() });
         expectFailed(failed, 'CredentialsExpired');

@@ -41,11 +41,8 @@ describe.each(versions)('with MLflow %s', (version) => {
   let client: MlflowClient;
   beforeAll(async () => {
     mlflow = await startPlainMlflow(version);
-    client = createMlflowClient({
-      trackingUri: mlflow.faulty.proxy.url,
-      retry: { attempts: 8, baseMs: 5, capMs: 50 },
-      timeoutMs: 2_000,
-    });
+    const retry = { attempts: 8, baseMs: 5, capMs: 50 };
+    client = createMlflowClient({ trackingUri: mlflow.faulty.proxy.url, retry, timeoutMs: 2_000 });
   }, START_LIMIT_MS);
   afterAll(async () => {
     client?.close();
@@ -59,11 +56,8 @@ describe.each(versions)('with MLflow %s', (version) => {
       const draw = pseudoRandom(seed);
       const experiment = await mlflow.client.resolveExperiment(`labels ${share}`);
       const traces = Array.from({ length: TRACES }, (_, n) => chatTrace(experiment.id, `record ${n}`));
-      await mlflow.client.writeTraces(
-        experiment,
-        traces,
-        new Map(traces.map(({ traceId }) => [traceId, [verdict(traceId, 'safety')]])),
-      );
+      const verdicts = new Map(traces.map(({ traceId }) => [traceId, [verdict(traceId, 'safety')]]));
+      await mlflow.client.writeTraces(experiment, traces, verdicts);
       const ids = traces.map(({ traceId }) => traceId);
       const second = Date.parse('2026-11-20T09:00:00Z') / 1000;
       const hours = new LabeledHours();
@@ -135,12 +129,8 @@ describe.each(versions)('with MLflow %s', (version) => {
       );
       expect(found).toEqual(expected);
       const reasons = (await hours.rows()).map(({ notNoted }) => notNoted);
-      expect(countBy(reasons, String)).toEqual({
-        EditedByPerson: CHANGES,
-        DeletedByPerson: CHANGES,
-        TraceMissing: CHANGES,
-        undefined: TRACES - 3 * CHANGES,
-      });
+      const changed = { EditedByPerson: CHANGES, DeletedByPerson: CHANGES, TraceMissing: CHANGES };
+      expect(countBy(reasons, String)).toEqual({ ...changed, undefined: TRACES - 3 * CHANGES });
       expect(failed).toBeGreaterThan(20);
     },
   );

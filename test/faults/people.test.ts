@@ -125,15 +125,8 @@ class Person {
     const verdicts = (trace?.assessments ?? []).filter((one) => one.feedback && this.#limits.mayChange(one));
     const one = verdicts[Math.floor(this.#random() * verdicts.length)];
     if (trace === undefined || one === undefined) return;
-    const acts: Act[] = [
-      this.#override,
-      this.#value,
-      this.#rationale,
-      this.#delete,
-      this.#tag,
-      this.#expect,
-      this.#trash,
-    ];
+    const own: Act[] = [this.#override, this.#value, this.#rationale, this.#delete];
+    const acts = [...own, this.#tag, this.#expect, this.#trash];
     const act = acts[Math.floor(this.#random() * acts.length)] as Act;
     const change = await act.call(this, trace, one);
     if (change === undefined) return;

@@ -41,11 +41,8 @@ test.each([
   const lines = Array.from({ length: REQUESTS }, (_, i) => captureLine(`event-${i}`, 0, side, side));
   const folder = name.replaceAll(/\W+/g, '-');
   await cloud.put(`${folder}/00`, lines);
-  const run = cloud.run({
-    source: { prefix: `my-endpoint/AllTraffic/2026/11/20/10/${folder}/` },
-    target: { url: `${echo.url}/invocations` },
-    compare: true,
-  });
+  const source = { prefix: `my-endpoint/AllTraffic/2026/11/20/10/${folder}/` };
+  const run = cloud.run({ source, target: { url: `${echo.url}/invocations` }, compare: true });
   await run.plan(0);
   // A shard only needs to know that an MLflow run exists.
   const plan = { ...(await run.stored()), mlflow: { experiment: { id: '1', name: 'x' }, runId: 'r' } };

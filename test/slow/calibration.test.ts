@@ -47,12 +47,9 @@ test('computes the same figures as scikit-learn', async () => {
       verdicts: pairs.map(({ verdict }) => String(verdict)),
       values,
     });
-    const { scorers } = calibrationReport({
-      source: { kind: 'labels', where: '' },
-      scorers: [{ name: 's', version: '1', values: scorer }],
-      pairs,
-      unanswered: [],
-    });
+    const one = [{ name: 's', version: '1', values: scorer }];
+    const given = { source: { kind: 'labels', where: '' }, scorers: one, pairs, unanswered: [] } as const;
+    const { scorers } = calibrationReport(given);
     reports.push(scorers[0] as ScorerReport);
   }
   const theirs = await calibration.reference(cases);
@@ -68,12 +65,8 @@ describe('asking the judge', () => {
   let env: Record<string, string>;
   beforeAll(async () => {
     judge = await startStandInJudge();
-    env = {
-      AWS_ENDPOINT_URL_BEDROCK_RUNTIME: judge.url,
-      AWS_REGION: 'us-east-1',
-      AWS_ACCESS_KEY_ID: 'test',
-      AWS_SECRET_ACCESS_KEY: 'test',
-    };
+    const keys = { AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' };
+    env = { ...keys, AWS_ENDPOINT_URL_BEDROCK_RUNTIME: judge.url, AWS_REGION: 'us-east-1' };
   });
   afterAll(() => judge?.close());
 
@@ -89,13 +82,8 @@ describe('asking the judge', () => {
     const lines = Array.from({ length: 60 }, (_, index) => {
       const scorer = ['professional_tone', 'refusal', 'fluency'][index % 3];
       const reply = `${replies[index % 5]} (${Math.floor(index / 15)})`;
-      return JSON.stringify({
-        request: 'How long do parcels take?',
-        reply,
-        scorer,
-        label: index % 4 === 0 ? 'no' : 'yes',
-        reason: `case ${index}`,
-      });
+      const label = index % 4 === 0 ? 'no' : 'yes';
+      return JSON.stringify({ request: 'How long do parcels take?', reply, scorer, label, reason: `case ${index}` });
     });
     writeFileSync(file, `${lines.join('\n')}\n`);
     const { report, stderr } = await calibration.calibrate(['--labels', file], env);
@@ -129,11 +117,8 @@ describe('asking the judge', () => {
     mkdirSync(join(project, 'src', 'judge', 'scorers'), { recursive: true });
     writeFileSync(join(project, 'package.json'), '{"name": "sagemaker-inference-monitor"}');
     const file = join(calibration.folder, 'corrected.jsonl');
-    const line = {
-      request: 'Where is my parcel?',
-      reply: 'Hm, dunno, look for it yourself.',
-      scorer: 'professional_tone',
-    };
+    const exchange = { request: 'Where is my parcel?', reply: 'Hm, dunno, look for it yourself.' };
+    const line = { ...exchange, scorer: 'professional_tone' };
     writeFileSync(file, JSON.stringify({ ...line, label: 'no', reason: 'It brushes the customer off.' }));
     const { stderr, report } = await calibration.calibrate(['--labels', file, '--add-examples'], env, project);
     expect(report.pairs).toEqual([expect.objectContaining({ verdict: 'yes', agrees: false })]);

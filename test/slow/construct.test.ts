@@ -30,17 +30,8 @@ test('has types that an app compiles with, and that find a wrong prop', async ()
     symlinkSync(packagePath('node_modules', name), join(folder, 'node_modules', name));
   }
   const tsc = packagePath('node_modules', 'typescript', 'bin', 'tsc');
-  const options = [
-    '--ignoreConfig',
-    '--noEmit',
-    '--strict',
-    '--module',
-    'nodenext',
-    '--target',
-    'es2022',
-    '--types',
-    'node',
-  ];
+  const target = ['--module', 'nodenext', '--target', 'es2022', '--types', 'node'];
+  const options = ['--ignoreConfig', '--noEmit', '--strict', ...target];
   await run(process.execPath, [tsc, ...options, ...TYPED], { cwd: folder });
   const wrong = readFileSync(join(folder, 'app.mts'), 'utf8').replace(
     'evaluationSampleRate: 0.05',

@@ -22,12 +22,8 @@ const time = (at: number): string => `${HOUR}:00:${String(at).padStart(2, '0')}Z
 const WITH_ITEMS = REDACT_KINDS.length * 2;
 
 /** Replies that the judge double finds good, rude, refusing, or cut off, for words that are no personal data. */
-const REPLIES = [
-  'Roses grow in sun.',
-  'Roses grow in sun, you idiot.',
-  "Roses? I can't help.",
-  'Roses grow where it is',
-];
+const ODD = ['Roses grow in sun, you idiot.', "Roses? I can't help."];
+const REPLIES = ['Roses grow in sun.', ...ODD, 'Roses grow where it is'];
 const CHATS = [...plantedItems(WITH_ITEMS, 31), { sentence: 'Thanks a lot, dear gardeners.' }, { sentence: '' }].map(
   ({ sentence }, at) => {
     const request = { ...chatRequest(`Where do roses grow? ${at % 2 ? sentence : ''}`), customer: 'Zaphodia' };

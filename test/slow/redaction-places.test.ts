@@ -211,11 +211,8 @@ async function subscribeQueue(pipeline: DeployedPipeline): Promise<() => Promise
     QueueUrl,
     AttributeNames: ['QueueArn'],
   });
-  await queryAws(lambda, 'sns', 'Subscribe', {
-    TopicArn: pipeline.outputs.alarmTopicArn,
-    Protocol: 'sqs',
-    Endpoint: Attributes.QueueArn ?? '',
-  });
+  const to = { TopicArn: pipeline.outputs.alarmTopicArn, Endpoint: Attributes.QueueArn ?? '' };
+  await queryAws(lambda, 'sns', 'Subscribe', { ...to, Protocol: 'sqs' });
   return async () => {
     const found: Delivered[] = [];
     for (;;) {

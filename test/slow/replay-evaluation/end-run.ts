@@ -98,11 +98,8 @@ describe('the end of an MLflow run', () => {
     } finally {
       storage.putText = putText;
     }
-    expect(await inMlflow(run)).toMatchObject({
-      status: expected,
-      ended: true,
-      why: 'The replay could not be completed. StorageAccessDenied: S3 denied access',
-    });
+    const why = 'The replay could not be completed. StorageAccessDenied: S3 denied access';
+    expect(await inMlflow(run)).toMatchObject({ status: expected, ended: true, why });
   });
 
   test('of a plan that another version of the stack has made, and keeps the reason of the first failure', async () => {
@@ -111,11 +108,8 @@ describe('the end of an MLflow run', () => {
     await all.cloud.storage.putJson(WORK, replayKeys.plan(run.name), { ...plan, contract: plan.contract + 1 });
     await expect(run.summarize()).rejects.toMatchObject({ name: 'ContractChanged' });
     const ended = await inMlflow(run);
-    expect(ended).toMatchObject({
-      status: 'FAILED',
-      ended: true,
-      why: expect.stringMatching(/^The replay could not be completed\. ContractChanged: /),
-    });
+    expect(ended).toMatchObject({ status: 'FAILED', ended: true });
+    expect(ended.why).toMatch(/^The replay could not be completed\. ContractChanged: /);
     await expect(run.ended('ABORTED')).rejects.toMatchObject({ name: 'ContractChanged' });
     expect(await inMlflow(run)).toEqual(ended);
   });
