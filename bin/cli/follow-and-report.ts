@@ -123,13 +123,9 @@ export function inputOptions(flags: RunFlags): Partial<RunOptions> {
   const ofSample = { '--sample-rate': sampleRate, '--verdicts': verdicts };
   const ofJudge = { ...ofSample, '--budget': budget, '--batch': batch, '--reevaluate': reevaluate };
   const given = Object.entries(ofJudge).flatMap(([name, value]) => (value === undefined ? [] : [name]));
-  const isTwice = sampleRate !== undefined && verdicts !== undefined;
-  if (isTwice || (evaluate === false && given.length > 0)) {
-    const got = isTwice ? '--sample-rate with --verdicts' : `--no-evaluate with ${given.join(', ')}`;
-    throw new PermanentError('OptionsContradict', 'The options contradict each other', {
-      got,
-      expected: isTwice ? 'one of them' : 'the one or the others',
-    });
+  if (evaluate === false && given.length > 0) {
+    const facts = { got: `--no-evaluate with ${given.join(', ')}`, expected: 'the one or the others' };
+    throw new PermanentError('OptionsContradict', 'The options contradict each other', facts);
   }
   const judge = batch ? ('batch' as const) : undefined;
   const all = { evaluate, sampleRate, verdicts, budgetUsd: budget, judge, reevaluate, dryRun };

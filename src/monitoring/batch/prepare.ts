@@ -109,11 +109,7 @@ async function findRequests(
   { atWork, heavy }: { atWork: LineAtWork; heavy: HeavyCaptures },
 ): Promise<JobRequest[]> {
   const { store, scorers, always, answers = new Answers() } = deps;
-  const {
-    run,
-    options,
-    chunk: { ranges },
-  } = request;
+  const { run, options, chunk } = request;
   const all = await readCaptures(request, deps, { heavy, atWork });
   await atWork.traced();
   const traceIds = [...all.captures, ...all.heavy].map(({ traceId }) => traceId);
@@ -134,14 +130,8 @@ async function findRequests(
     const view = { capture, timeMs: timeOf(capture), rule, notTraffic };
     // An absent trace is written with the answers of the job.
     const trace = stored.get(traceId) ?? (createsTraces(request) ? NO_TRACE_YET : undefined);
-    const { judge } = pendingVerdicts(
-      traceId,
-      view,
-      trace,
-      scorers,
-      { ...options, chances: chancesOf(options, ranges[range]) },
-      run,
-    );
+    const how = { ...options, chances: chancesOf(options, chunk.ranges[range]) };
+    const { judge } = pendingVerdicts(traceId, view, trace, scorers, how, run);
     const question = judge.length === 0 ? undefined : digestOf(capture, deps);
     if (question === undefined || requests.has(question)) continue;
     const kept = await answers.acquireForJob(question, traceId, (job) => isAnswered(question, job));

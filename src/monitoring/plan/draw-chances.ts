@@ -71,7 +71,10 @@ export class DrawChances {
     // Planners that decided meanwhile have drawn too: decide as if this file had come after theirs.
     const others = Object.fromEntries(added.map(([name, total]) => [name, total - (own[name] ?? 0)]));
     const after = rule({ hour, isLate, lines: file.lines }, { ...read, ...others });
-    const chances = after.chance < made.chance ? after : made;
+    const chances = {
+      chance: Math.min(made.chance, after.chance),
+      ...(made.ruleChance !== undefined && { ruleChance: Math.min(made.ruleChance, after.ruleChance ?? 1) }),
+    };
     const isFirst = await this.#days.decide(file, chances);
     const more = (isFirst ? chances.chance : 0) - made.chance;
     await this.#days.add(day, { [draws]: file.lines * more, [lines]: isFirst ? 0 : -file.lines });
@@ -118,20 +121,22 @@ export class DrawChances {
 
   /** Returns a function that decides by the numbers of a day. */
   async #rule(file: CountedFile, day: string) {
-    const {
-      JUDGED_CAPTURES_PER_DAY: setting,
-      EVALUATION_BUDGET_USD: budget,
-      EVALUATION_ALWAYS: rules,
-    } = this.#environment;
+    const { JUDGED_CAPTURES_PER_DAY: setting, EVALUATION_BUDGET_USD: budget } = this.#environment;
     const all = budget > 0 ? Math.min(setting, await this.#affordable(SHARE_OF_BUDGET * budget, file)) : setting;
     const affordable = await this.#affordable(await this.#usdLeft(), file);
     const weeks = (await this.#before(day, DAYS_A_WEEK, WEEKS)).map((of) => byHour(of, 'lines'));
-    const hasRules = rules.length > 0;
+    const hasRules = this.#environment.EVALUATION_ALWAYS.length > 0;
     const number = hasRules ? (1 - SHARE_OF_RULES) * all : all;
     return ({ hour, isLate, lines }: { hour: number; isLate: boolean; lines: number }, now: DayNumbers) => {
       const { lateLines = 0, lateDraws = 0, ruleLines = 0, ruleMatched = 0, ruleDrawn = 0 } = now;
       const today = { lines: byHour(now, 'lines'), draws: byHour(now, 'draws') };
-      const known: DayKnown = { number, today, weeks: weeks.filter((of) => sum(of) > 0), affordable };
+      // What late files draw is a part of the number.
+      const known: DayKnown = {
+        number: number - lateDraws,
+        today,
+        weeks: weeks.filter((of) => sum(of) > 0),
+        affordable,
+      };
       const seen = { lines: lateLines, draws: lateDraws };
       const chance = isLate
         ? chanceOfLateFile(lines, { number, seen, affordable })

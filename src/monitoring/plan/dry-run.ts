@@ -43,13 +43,9 @@ export function dryRunOf({ storage, environment, remainingMs }: PlannerDependenc
       const decoded = estimator.result(share);
       if (rest.captures === 0) return decoded;
       const basis = `${decoded.basis}; for lack of time, ${rest.captures} lines by their size alone`;
-      return {
-        ...addEstimates(
-          estimateFromSizes(environment, scorers, { ...options, sampleRate: (options.sampleRate ?? 1) * share }, rest),
-          decoded,
-        ),
-        basis,
-      };
+      const sampleRate = (options.sampleRate ?? 1) * share;
+      const ofRest = estimateFromSizes(environment, scorers, { ...options, sampleRate }, rest);
+      return { ...addEstimates(ofRest, decoded), basis };
     },
   };
 }
