@@ -63,7 +63,7 @@ export function planDay(day: Day, random: Random): Planned {
   const files = filesOf(day, random);
   for (let at = 0; at < files.length; at += atOnce) {
     while (seen.lines / 700 < (overdue * at) / files.length) {
-      seen.draws += 700 * chanceOfLateFile(700, { number: day.number, seen });
+      seen.draws += 700 * chanceOfLateFile(700, day, seen.draws);
       seen.lines += 700;
     }
     const number = day.number * (chosen === undefined ? 1 : 3 / 4) - seen.draws;

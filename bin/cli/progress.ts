@@ -2,8 +2,6 @@
 
 import { columnsOf } from '../../src/core/text/terminal-text.ts';
 
-export type ProgressLine = ReturnType<typeof startProgress>;
-
 /** Without a terminal, lines are printed at least this far apart, so that a log stays readable. */
 const PLAIN_EVERY_MS = 5_000;
 

@@ -160,19 +160,17 @@ export const OPERATION_RULES = {
     const without = `$${judgeUsd.toFixed(2)} for the judge in the window; there is no daily budget`;
     if (limit === 0) return [{ state: 'healthy', message: without }];
     const used = `$${usd.toFixed(2)} of today's budget of $${limit.toFixed(2)} (UTC)`;
-    const elapsed = (nowMs % DAY_MS) / DAY_MS;
-    const ofDay = usd / elapsed;
+    const [elapsedMs, isUsed] = [nowMs % DAY_MS, usd >= limit];
+    const ofDay = (usd * DAY_MS) / elapsedMs;
     if (usd < FORESEEN * limit || ofDay <= limit) return [{ state: 'healthy', message: used }];
-    const when =
-      usd >= limit
-        ? 'is used up'
-        : `will be used up about ${time(nowMs - (nowMs % DAY_MS) + (limit / ofDay) * DAY_MS)}`;
+    const endMs = nowMs - elapsedMs + (limit / ofDay) * DAY_MS;
+    const when = isUsed ? 'is used up' : `will be used up about ${time(endMs)}`;
     // Held verdicts are not included in the spending.
     const lasts = (((sampleRate ?? 1) * limit) / ofDay).toPrecision(1);
     const what =
       sampleRate === undefined
         ? 'the rest of the day is judged for what is left. Runs of older captures, rules and replays share the budget'
-        : `EVALUATION_SAMPLE_RATE=${lasts} would last${usd >= limit ? ', or less' : ''}`;
+        : `EVALUATION_SAMPLE_RATE=${lasts} would last${isUsed ? ', or less' : ''}`;
     return [{ state: 'needs a look', message: `${used}: it ${when}; ${what}` }];
   },
 

@@ -4,15 +4,7 @@
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  type AttributeValue,
-  ConditionalCheckFailedException,
-  DynamoDBClient,
-  DynamoDBServiceException,
-  GetItemCommand,
-  type Update,
-  UpdateItemCommand,
-} from '@aws-sdk/client-dynamodb';
+import * as dynamodb from '@aws-sdk/client-dynamodb';
 import { budgetTable } from '../core/contract/names.ts';
 import { PermanentError, RetryableError, saidBy } from '../core/errors/errors.ts';
 import { logger } from '../core/process/logging.ts';
@@ -26,7 +18,7 @@ import type { LambdaEnvironment } from '../core/settings/environment.ts';
 export const REFUSED_ATTEMPTS = 10;
 export const REFUSED_WAIT_MS = 50;
 
-export type Item = Record<string, AttributeValue>;
+export type Item = Record<string, dynamodb.AttributeValue>;
 
 /** A change of one item. In expressions, `#name` stands for the attribute `name`. */
 export interface ItemChange {
@@ -39,9 +31,9 @@ export interface ItemChange {
   returns?: 'ALL_OLD';
 }
 
-export const asNumber = (value: AttributeValue | undefined): number => Number(value?.N ?? 0);
+export const asNumber = (value: dynamodb.AttributeValue | undefined): number => Number(value?.N ?? 0);
 
-function toAttribute(value: ItemChange['values'][string]): AttributeValue {
+function toAttribute(value: ItemChange['values'][string]): dynamodb.AttributeValue {
   if (typeof value === 'number') return { N: String(value) };
   return typeof value === 'string' ? { S: value } : { B: value };
 }
@@ -49,11 +41,11 @@ function toAttribute(value: ItemChange['values'][string]): AttributeValue {
 const attributesOf = (values: ItemChange['values'], prefix = ''): Item =>
   Object.fromEntries(Object.entries(values).map(([name, value]) => [`${prefix}${name}`, toAttribute(value)]));
 
-let client: DynamoDBClient | undefined;
+let client: dynamodb.DynamoDBClient | undefined;
 
 /** Returns the client of the table. A process has only one client, so that all limits share its connections. */
-export function tableClient(): DynamoDBClient {
-  client ??= new DynamoDBClient({});
+export function tableClient(): dynamodb.DynamoDBClient {
+  client ??= new dynamodb.DynamoDBClient({});
   return client;
 }
 
@@ -61,17 +53,17 @@ export const limitsTable = ({ BUDGET_TABLE }: Pick<LambdaEnvironment, 'BUDGET_TA
   new LimitsTable(tableClient(), BUDGET_TABLE);
 
 export class LimitsTable {
-  readonly client: DynamoDBClient;
+  readonly client: dynamodb.DynamoDBClient;
   readonly name: string;
 
-  constructor(client: DynamoDBClient, name: string) {
+  constructor(client: dynamodb.DynamoDBClient, name: string) {
     this.client = client;
     this.name = name;
   }
 
   /** Returns the item, which is empty if it does not exist. */
   async get(scope: string): Promise<Item> {
-    const command = new GetItemCommand({ TableName: this.name, Key: keyOf(scope), ConsistentRead: true });
+    const command = new dynamodb.GetItemCommand({ TableName: this.name, Key: keyOf(scope), ConsistentRead: true });
     const { Item = {} } = await this.client.send(command).catch((error: unknown) => {
       throw namedTableError(error, this.name, scope);
     });
@@ -87,7 +79,7 @@ export class LimitsTable {
   async update(change: ItemChange): Promise<Item | undefined> {
     return this.send(change.scope, async () => {
       const ReturnValues = change.returns ?? 'UPDATED_NEW';
-      const command = new UpdateItemCommand({ ...this.#update(change), ReturnValues });
+      const command = new dynamodb.UpdateItemCommand({ ...this.#update(change), ReturnValues });
       return (await this.client.send(command)).Attributes ?? {};
     });
   }
@@ -99,7 +91,7 @@ export class LimitsTable {
    */
   async updateOnce(change: ItemChange): Promise<Item | undefined | 'unknown'> {
     return this.send<Item | 'unknown'>(change.scope, async () => {
-      const command = new UpdateItemCommand({ ...this.#update(change), ReturnValues: 'UPDATED_NEW' });
+      const command = new dynamodb.UpdateItemCommand({ ...this.#update(change), ReturnValues: 'UPDATED_NEW' });
       // Throw inside the SDK's retries, which do not repeat unknown errors.
       command.middlewareStack.add(
         (next) => async (args) => {
@@ -115,7 +107,7 @@ export class LimitsTable {
         return (await this.client.send(command)).Attributes ?? {};
       } catch (error) {
         const failure = error instanceof SentOnce ? error.failure : error;
-        const { httpStatusCode = 500 } = failure instanceof DynamoDBServiceException ? failure.$metadata : {};
+        const { httpStatusCode = 500 } = failure instanceof dynamodb.DynamoDBServiceException ? failure.$metadata : {};
         if (httpStatusCode >= 500) return 'unknown';
         throw failure;
       }
@@ -128,7 +120,7 @@ export class LimitsTable {
       try {
         return await send();
       } catch (error) {
-        if (error instanceof ConditionalCheckFailedException) return undefined;
+        if (error instanceof dynamodb.ConditionalCheckFailedException) return undefined;
         const throttled = isThrottled(error);
         if (throttled) countThrottle('table');
         if (!throttled || attempt >= REFUSED_ATTEMPTS) {
@@ -139,7 +131,7 @@ export class LimitsTable {
     }
   }
 
-  #update({ scope, expression, condition, values }: ItemChange): Update {
+  #update({ scope, expression, condition, values }: ItemChange): dynamodb.Update {
     const used = `${expression} ${condition ?? ''}`.matchAll(/#(\w+)/g);
     return {
       TableName: this.name,
@@ -174,7 +166,7 @@ const TRANSIENT = new Set(['InternalServerError', 'ServiceUnavailable', 'LimitEx
 /** Converts a failure of DynamoDB into a named error, which is retryable if the failure may be transient. */
 function namedTableError(error: unknown, table: string, scope: string): Error {
   const name = error instanceof Error ? error.name : 'Unknown';
-  const status = error instanceof DynamoDBServiceException ? error.$metadata.httpStatusCode : undefined;
+  const status = error instanceof dynamodb.DynamoDBServiceException ? error.$metadata.httpStatusCode : undefined;
   const facts = { got: saidBy(error), where: `table ${table}, item ${scope}` };
   if (isThrottled(error)) {
     return new RetryableError('BudgetTableThrottled', 'DynamoDB throttled every attempt', facts, error);

@@ -67,18 +67,10 @@ export function chanceOfFile({ hour, lines }: { hour: number; lines: number }, k
 
 /**
  * Returns the chance of the captures of a file whose day is over when it is planned, 0 to 1. Such files share a quarter of
- * today's number (`number`): each draws at most half of what is left. `seen` are the lines and draws (lines × chance) of such
- * files today so far.
+ * today's number: each draws at most half of what is left. `drawn` is what such files have drawn today: lines × chance.
  */
-export function chanceOfLateFile(
-  lines: number,
-  {
-    number,
-    seen,
-    affordable = Infinity,
-  }: { number: number; seen: { lines: number; draws: number } } & Pick<DayKnown, 'affordable'>,
-): number {
-  const left = Math.min(number * QUARTER - seen.draws, affordable);
+export function chanceOfLateFile(lines: number, known: Pick<DayKnown, 'number' | 'affordable'>, drawn: number): number {
+  const left = Math.min(known.number * QUARTER - drawn, known.affordable ?? Infinity);
   return fewValues(Math.min(1, left / 2 / Math.max(lines, 1)));
 }
 

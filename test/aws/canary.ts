@@ -1,7 +1,7 @@
 /** The canary under way: its clients, its stack, and what it has found. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DescribeExecutionCommand, GetExecutionHistoryCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
-import type { ProgressLine } from '../../bin/cli/progress.ts';
+import type { startProgress } from '../../bin/cli/progress.ts';
 import { type AwsClients, environmentClients } from '../../bin/operate/aws-clients.ts';
 import { readStackOutputs } from '../../bin/operate/stack-outputs.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
@@ -28,13 +28,13 @@ export class Canary {
   readonly state: CanaryState;
   readonly clients: AwsClients = environmentClients();
   readonly storage = new Storage(this.clients.s3);
-  readonly progress: ProgressLine;
+  readonly progress: ReturnType<typeof startProgress>;
   readonly signal: AbortSignal;
   /** Whether AWS is an emulator. Assertions that it cannot show are skipped. */
   readonly emulated = Boolean(process.env.AWS_ENDPOINT_URL);
   #outputs: Promise<StackOutputs> | undefined;
 
-  constructor(state: CanaryState, progress: ProgressLine, signal: AbortSignal) {
+  constructor(state: CanaryState, progress: ReturnType<typeof startProgress>, signal: AbortSignal) {
     this.state = state;
     this.progress = progress;
     this.signal = signal;

@@ -1,14 +1,5 @@
 /** The S3 operations of the pipeline: ranges under `If-Match`, small JSON objects, conditional writes, listings. */
-import {
-  GetObjectCommand,
-  HeadObjectCommand,
-  ListObjectsV2Command,
-  type ListObjectsV2CommandInput,
-  PutObjectCommand,
-  type PutObjectCommandInput,
-  S3Client,
-  type S3ClientConfig,
-} from '@aws-sdk/client-s3';
+import * as s3 from '@aws-sdk/client-s3';
 import type { ObjectVersion } from '../contract/execution.ts';
 import { PermanentError } from '../errors/errors.ts';
 import { countThrottle } from '../process/throttles.ts';
@@ -19,9 +10,9 @@ import { httpStatusOf, isMissing, isThrottled, namedStorageError, notS3, parseSt
 const S3_ATTEMPTS = 6;
 
 /** Creates an S3 client; with path-style addresses where `AWS_ENDPOINT_URL` names an emulator. */
-export function createS3Client(config: S3ClientConfig = {}): S3Client {
+export function createS3Client(config: s3.S3ClientConfig = {}): s3.S3Client {
   const emulated = process.env.AWS_ENDPOINT_URL ?? process.env.AWS_ENDPOINT_URL_S3;
-  const client = new S3Client({ maxAttempts: S3_ATTEMPTS, forcePathStyle: emulated !== undefined, ...config });
+  const client = new s3.S3Client({ maxAttempts: S3_ATTEMPTS, forcePathStyle: emulated !== undefined, ...config });
   // Count inside the SDK's retries: most throttled requests succeed at the next attempt.
   client.middlewareStack.add(
     (next) => async (args) => {
@@ -61,9 +52,9 @@ export interface Work {
  *     const plan = await storage.getJson<Plan>(workBucket, 'runs/r1/plan.json');   // undefined if it does not exist
  */
 export class Storage {
-  readonly s3: S3Client;
+  readonly s3: s3.S3Client;
 
-  constructor(s3: S3Client) {
+  constructor(s3: s3.S3Client) {
     this.s3 = s3;
   }
 
@@ -71,7 +62,7 @@ export class Storage {
   async head(bucket: string, key: string, version?: string): Promise<ObjectFacts | undefined> {
     const where = `s3://${bucket}/${key}`;
     try {
-      const reply = await this.s3.send(new HeadObjectCommand({ Bucket: bucket, Key: key, VersionId: version }));
+      const reply = await this.s3.send(new s3.HeadObjectCommand({ Bucket: bucket, Key: key, VersionId: version }));
       if (reply.ETag === undefined) throw notS3('a reply without an etag', where);
       return {
         bucket,
@@ -122,7 +113,7 @@ export class Storage {
   async getBytes(bucket: string, key: string): Promise<{ bytes: Buffer; etag: string } | undefined> {
     const request = { Bucket: bucket, Key: key };
     try {
-      const reply = await this.s3.send(new GetObjectCommand(request));
+      const reply = await this.s3.send(new s3.GetObjectCommand(request));
       const pieces = await Array.fromAsync(objectBytes(this.s3, reply, { ...request, IfMatch: reply.ETag }));
       return { bytes: Buffer.concat(pieces), etag: unquote(reply.ETag) };
     } catch (error) {
@@ -160,11 +151,13 @@ export class Storage {
     bucket: string,
     key: string,
     { body, type }: Content,
-    condition: Pick<PutObjectCommandInput, 'IfMatch' | 'IfNoneMatch'> = {},
+    condition: Pick<s3.PutObjectCommandInput, 'IfMatch' | 'IfNoneMatch'> = {},
   ): Promise<string> {
     // The SDK does not send the length of an empty text by itself.
     const content = { Body: body, ContentType: type, ContentLength: Buffer.byteLength(body) };
-    const { ETag } = await this.s3.send(new PutObjectCommand({ Bucket: bucket, Key: key, ...content, ...condition }));
+    const { ETag } = await this.s3.send(
+      new s3.PutObjectCommand({ Bucket: bucket, Key: key, ...content, ...condition }),
+    );
     return unquote(ETag) || 'unknown';
   }
 
@@ -232,11 +225,11 @@ export class Storage {
     bucket: string,
     prefix: string,
     after?: string,
-    more: Partial<ListObjectsV2CommandInput> = {},
+    more: Partial<s3.ListObjectsV2CommandInput> = {},
   ) {
     try {
       const reply = await this.s3.send(
-        new ListObjectsV2Command({ Bucket: bucket, Prefix: prefix, StartAfter: after || undefined, ...more }),
+        new s3.ListObjectsV2Command({ Bucket: bucket, Prefix: prefix, StartAfter: after || undefined, ...more }),
       );
       const objects = (reply.Contents ?? []).map(
         (entry): ObjectFacts => ({

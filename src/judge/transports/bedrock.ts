@@ -1,13 +1,5 @@
 /** A judge on Amazon Bedrock, called through the Converse API. */
-import {
-  BedrockRuntimeClient,
-  type BedrockRuntimeClientConfig,
-  ConverseCommand,
-  type ConverseCommandInput,
-  type ConverseCommandOutput,
-  type Message,
-  type SystemContentBlock,
-} from '@aws-sdk/client-bedrock-runtime';
+import * as bedrock from '@aws-sdk/client-bedrock-runtime';
 import { answerSchemaText, type JsonSchema } from '../answer/answer-schema.ts';
 import reasons from '../finish-reasons.json' with { type: 'json' };
 import { judgeName } from '../judge-id.ts';
@@ -35,7 +27,7 @@ function toolSchema(schema: JsonSchema): JsonSchema {
   return { ...rest, properties: Object.fromEntries(properties.map(([name, inner]) => [name, toolSchema(inner)])) };
 }
 
-function answerConfig({ prompt, schema }: Ask): Pick<ConverseCommandInput, 'outputConfig' | 'toolConfig'> {
+function answerConfig({ prompt, schema }: Ask): Pick<bedrock.ConverseCommandInput, 'outputConfig' | 'toolConfig'> {
   if (prompt.rung === 'json-schema') {
     const jsonSchema = { name: ANSWER_NAME, schema: answerSchemaText(prompt.scorers) };
     return { outputConfig: { textFormat: { type: 'json_schema', structure: { jsonSchema } } } };
@@ -55,7 +47,7 @@ function userContent(
   { user }: JudgePrompt,
   preface: string,
   guardrail: JudgeParameters['guardrail'],
-): Message['content'] {
+): bedrock.Message['content'] {
   if (guardrail === undefined) return [{ text: `${preface}${user.before}\n${user.record}\n${user.after}` }];
   return [
     { text: `${preface}${user.before}` },
@@ -66,23 +58,23 @@ function userContent(
 
 export interface BedrockTransport extends JudgeTransport {
   /** Returns the request to send. Batch inference writes it to a file. */
-  request(ask: Ask): ConverseCommandInput;
+  request(ask: Ask): bedrock.ConverseCommandInput;
 }
 
 /** @param modelId a model id, an inference profile's id, or an ARN, without `bedrock:/` */
 export function bedrockTransport(
   modelId: string,
   parameters: JudgeParameters,
-  client: BedrockRuntimeClient = createBedrockClient(),
+  client: bedrock.BedrockRuntimeClient = createBedrockClient(),
   properties = propertiesOf(modelId),
 ): BedrockTransport {
   const { temperature, topP, guardrail, serviceTier, other, userSet } = parameters;
   const cacheFrom = properties?.cacheMinimum ?? Number.POSITIVE_INFINITY;
   const least = setsThinking(other) ? undefined : properties?.leastThinking;
 
-  function request(ask: Ask): ConverseCommandInput {
+  function request(ask: Ask): bedrock.ConverseCommandInput {
     const { prompt, maxTokens, supports } = ask;
-    const system: SystemContentBlock[] = [{ text: prompt.system }];
+    const system: bedrock.SystemContentBlock[] = [{ text: prompt.system }];
     if (supports('cache') && prefixTokens(prompt.scorers) >= cacheFrom) {
       system.push({ cachePoint: { type: 'default' } });
     }
@@ -114,7 +106,7 @@ export function bedrockTransport(
       const input = request(ask);
       const asksForCache = input.system?.some(({ cachePoint }) => cachePoint !== undefined);
       try {
-        const answer = readOutput(await client.send(new ConverseCommand(input), { abortSignal: signal }));
+        const answer = readOutput(await client.send(new bedrock.ConverseCommand(input), { abortSignal: signal }));
         return asksForCache ? { ...answer, usage: { ...answer.usage, asksForCache } } : answer;
       } catch (error) {
         throw readAwsFailure(error, signal);
@@ -124,7 +116,7 @@ export function bedrockTransport(
 }
 
 /** Reads a Converse reply. */
-export function readOutput({ output, stopReason, usage }: ConverseCommandOutput): ModelAnswer {
+export function readOutput({ output, stopReason, usage }: bedrock.ConverseCommandOutput): ModelAnswer {
   const content = output?.message?.content ?? [];
   const tool = content.find((block) => block.toolUse?.name === ANSWER_NAME)?.toolUse;
   return {
@@ -146,8 +138,8 @@ export function readOutput({ output, stopReason, usage }: ConverseCommandOutput)
  * Returns a client for judging. Calls share one or two HTTP/2 connections (the SDK's default is one per call). The
  * client does not retry, because retries would hide throttling from the limiter.
  */
-export function createBedrockClient(config: BedrockRuntimeClientConfig = {}): BedrockRuntimeClient {
-  return new BedrockRuntimeClient({
+export function createBedrockClient(config: bedrock.BedrockRuntimeClientConfig = {}): bedrock.BedrockRuntimeClient {
+  return new bedrock.BedrockRuntimeClient({
     maxAttempts: 1,
     requestHandler: {
       disableConcurrentStreams: false,

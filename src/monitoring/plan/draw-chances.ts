@@ -128,7 +128,7 @@ export class DrawChances {
     const hasRules = this.#environment.EVALUATION_ALWAYS.length > 0;
     const number = hasRules ? (1 - SHARE_OF_RULES) * all : all;
     return ({ hour, isLate, lines }: { hour: number; isLate: boolean; lines: number }, now: DayNumbers) => {
-      const { lateLines = 0, lateDraws = 0, ruleLines = 0, ruleMatched = 0, ruleDrawn = 0 } = now;
+      const { lateDraws = 0, ruleLines = 0, ruleMatched = 0, ruleDrawn = 0 } = now;
       const today = { lines: byHour(now, 'lines'), draws: byHour(now, 'draws') };
       // What late files draw is a part of the number.
       const known: DayKnown = {
@@ -137,10 +137,8 @@ export class DrawChances {
         weeks: weeks.filter((of) => sum(of) > 0),
         affordable,
       };
-      const seen = { lines: lateLines, draws: lateDraws };
-      const chance = isLate
-        ? chanceOfLateFile(lines, { number, seen, affordable })
-        : chanceOfFile({ hour, lines }, known);
+      const late = () => chanceOfLateFile(lines, { number, affordable }, lateDraws);
+      const chance = isLate ? late() : chanceOfFile({ hour, lines }, known);
       if (!hasRules) return { chance };
       const reported = { lines: ruleLines, matched: ruleMatched, drawn: ruleDrawn };
       return { chance, ruleChance: chanceOfRules({ hour, lines }, { ...known, number: all }, reported) };

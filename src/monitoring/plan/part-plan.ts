@@ -15,7 +15,6 @@ import { chancesOf } from '../../judge/scorers/chances.ts';
 import type { UnnumberedChunk } from '../chunk/ranges.ts';
 import { stackExperiment } from '../stack-experiment.ts';
 import { bytesOf, dryRunOf } from './dry-run.ts';
-import type { ParsedInput } from './input.ts';
 import { ChunkPacker } from './pack-chunks.ts';
 import {
   FINISH_RESERVE_MS,
@@ -27,7 +26,7 @@ import {
   MAX_PART_CHUNKS,
   MAX_UNAVAILABLE_FILES,
 } from './part-bounds.ts';
-import { PartUnits } from './part-units.ts';
+import type { PartUnits } from './part-units.ts';
 import type { PlannerDependencies } from './types.ts';
 import type { PlannedUnit } from './units.ts';
 
@@ -53,13 +52,13 @@ export class PartPlan {
   readonly #duplicates: Pick<PlanReceipt, 'duplicates' | 'duplicateOf'> = {};
 
   constructor(
-    parsed: ParsedInput,
+    units: PartUnits,
     request: PlanRequest,
     deps: PlannerDependencies,
     options: RunOptions,
     notices: Notices,
   ) {
-    this.#units = new PartUnits(parsed, request, deps, options);
+    this.#units = units;
     this.#request = request;
     this.#deps = deps;
     this.#options = options;

@@ -23,6 +23,7 @@ import { mayJudge } from '../../judge/scorers/always-rules.ts';
 import { readManifest } from '../receipts.ts';
 import { type ParsedInput, parseInput, runOptions } from './input.ts';
 import { PartPlan } from './part-plan.ts';
+import { PartUnits } from './part-units.ts';
 import { optionsOfRun } from './retry-source.ts';
 import type { PlannerDependencies } from './types.ts';
 
@@ -57,7 +58,7 @@ export async function planCaptures(request: PlanRequest, deps: PlannerDependenci
   // A dry run does not ask the judge. It reports the failure that a run would have.
   const judgeError = isAsked && !options.dryRun ? judgeErrorOf(options, check, environment) : undefined;
   const notices = { warnings, ...(check && { judgeModelEnding: true as const }), ...(judgeError && { judgeError }) };
-  const plan = new PartPlan(parsed, request, deps, options, notices);
+  const plan = new PartPlan(new PartUnits(parsed, request, deps, options), request, deps, options, notices);
   if (options.dryRun) return plan.estimate();
   const planned = await plan.write();
   if (options.evaluate && options.judge === 'batch') await writeBatchManifest(request.run.name, deps);
