@@ -120,8 +120,8 @@ class EvaluateChunk {
     const { sampleRate, chance } = this.#request.options;
     if (!this.#judges || sampleRate !== undefined || chance !== undefined) return;
     const terms = drawsOf(this.#request, this.#outcomes.lines);
-    const isToTell = terms.judged > 0 || this.#deps.environment.EVALUATION_ALWAYS.length > 0;
-    if (isToTell) await new DrawnDays(this.#deps.table).add(new Date().toISOString().slice(0, 10), terms);
+    if (terms.judged > 0 || this.#deps.environment.EVALUATION_ALWAYS.length > 0)
+      await new DrawnDays(this.#deps.table).add(new Date().toISOString().slice(0, 10), terms);
   }
 
   async #evaluate(): Promise<void> {
@@ -257,10 +257,9 @@ class EvaluateChunk {
    * gets an error, else it is quarantined.
    */
   async #settleFaulty(line: Line, stored: StoredTrace | undefined): Promise<void> {
-    const { run } = this.#request;
     if (stored === undefined && this.#mayCreate) return this.#outcomes.quarantine(line, KILLED);
-    const keepVerdicts = { ...this.#howOf(line), reevaluate: false };
-    const pending = pendingVerdicts(line.traceId, undefined, stored, this.#deps.scorers, keepVerdicts, run);
+    const how = { ...this.#howOf(line), reevaluate: false };
+    const pending = pendingVerdicts(line.traceId, undefined, stored, this.#deps.scorers, how, this.#request.run);
     if (stored === undefined) return this.#settleMissing({ ...line, pending });
     const read = (): never => {
       throw new Error('A line that kills the function was decoded');
