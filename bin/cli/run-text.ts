@@ -72,8 +72,8 @@ function dryRunPage({ report: { summary }, expectedSeconds }: RunPage): Page {
     counted,
     facts({
       captures,
-      'to be judged': `${judgedCaptures}, in ${judgeCalls} calls of ${model}`,
       'chance of each': options?.chance,
+      'to be judged': `${judgedCaptures}, in ${judgeCalls} calls of ${model}`,
       judge: `about ${dollars(usd)}${range}`,
       time:
         options?.judge === 'batch'
