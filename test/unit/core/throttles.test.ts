@@ -43,9 +43,8 @@ test('publishes for how long chunks are sent away, and keeps nothing for the nex
 });
 
 test('every function that asks the judge, MLflow, the limits or for batch jobs counts', () => {
-  const sources = readdirSync('lambda').map(
-    (name) => [name, readFileSync(`lambda/${name}/handler.ts`, 'utf8')] as const,
-  );
+  const names = readdirSync('lambda').filter((name) => !name.endsWith('.ts'));
+  const sources = names.map((name) => [name, readFileSync(`lambda/${name}/handler.ts`, 'utf8')] as const);
   const asking = sources.filter(([, source]) => /connect(Judge|Mlflow|Limits)|BedrockClient/.test(source));
   expect(asking.map(([name]) => name)).toEqual(
     expect.arrayContaining(['evaluate-traces', 'judge-batch', 'log-traces']),
