@@ -32,6 +32,7 @@ export function stackSettings(state: CanaryState, more: Record<string, string> =
     SAGEMAKER_ENDPOINT_NAME: WATCHED,
     DATA_CAPTURE_S3_BUCKET: facts.captureBucket || 'canary-forecast',
     MLFLOW_EXPERIMENT_NAME: prefix,
+    EVALUATION_SAMPLE_RATE: '1',
     EVALUATION_BUDGET_USD: String(budgetOf(batch)),
     LOG_RETENTION_DAYS: '1',
     // The shortest that still collects events.

@@ -20,7 +20,11 @@ beforeAll(async () => {
     endpoint: 'quota-endpoint',
     limits: {},
     judge: { delayMs: JUDGE_MS },
-    settings: { EVALUATION_BUDGET_USD: '1000', BEDROCK_MODEL_ID: 'us.anthropic.claude-sonnet-4-6' },
+    settings: {
+      EVALUATION_SAMPLE_RATE: '1',
+      EVALUATION_BUDGET_USD: '1000',
+      BEDROCK_MODEL_ID: 'us.anthropic.claude-sonnet-4-6',
+    },
     // The quotas are a tenth of an account's, and so are the waits.
     waitScale: 0.1,
   });

@@ -30,7 +30,8 @@ export class BatchStack {
   static async deploy(): Promise<BatchStack> {
     const environment = await startEnvironment({ awsEnv: { SFN_WAIT_SCALE: '0.01' } });
     try {
-      const settings = { STACK_PREFIX: 'batch', SAGEMAKER_ENDPOINT_NAME: ENDPOINT, BEDROCK_MODEL_ID: BATCH_MODEL };
+      const own = { EVALUATION_SAMPLE_RATE: '1', BEDROCK_MODEL_ID: BATCH_MODEL };
+      const settings = { STACK_PREFIX: 'batch', SAGEMAKER_ENDPOINT_NAME: ENDPOINT, ...own };
       const pipeline = new DeployedPipeline(environment, 'batch', await environment.deployStack(settings));
       await environment.mlflow;
       // The rule would start a run without batch inference for every file.

@@ -306,6 +306,7 @@ export class FaultCase {
       MLFLOW_TRACKING_URI: pipeline.mlflowProxy.url,
       MLFLOW_EXPERIMENT_NAME: endpoint,
       BEDROCK_MODEL_ID: MODEL,
+      EVALUATION_SAMPLE_RATE: '1',
       ...variables,
     };
   }

@@ -52,6 +52,7 @@ export class FaultyEnvironment {
       });
       const outputs = await environment.deployStack({
         STACK_PREFIX: 'faults',
+        EVALUATION_SAMPLE_RATE: '1',
         SAGEMAKER_ENDPOINT_NAME: endpoint,
         MLFLOW_TRACKING_URI: mlflowProxy.url,
         // A function that is killed keeps its permit for a while. The next call must not have to wait for it.

@@ -160,6 +160,7 @@ export class FunctionMemory {
         MLFLOW_TRACKING_URI: this.#server.url,
         MLFLOW_EXPERIMENT_NAME: 'e',
         BEDROCK_MODEL_ID: 'global.anthropic.claude-haiku-4-5-20251001-v1:0',
+        EVALUATION_SAMPLE_RATE: '1',
         EVALUATION_BUDGET_USD: '0',
         BUDGET_TABLE: 'limits',
         MAX_FUNCTIONS: '0',

@@ -97,6 +97,7 @@ async function stackOf(prefix: string, settings: Record<string, string>) {
   const name = `${prefix}-endpoint`;
   const outputs = await environment.deployStack({
     STACK_PREFIX: prefix,
+    EVALUATION_SAMPLE_RATE: '1',
     SAGEMAKER_ENDPOINT_NAME: name,
     BATCH_WINDOW_SECONDS: '0',
     GROUND_TRUTH_S3_PREFIX: `s3://${CAPTURE_BUCKET}/${prefix}-labels/`,
