@@ -24,7 +24,7 @@
  */
 import { RetryableError } from '../core/errors/errors.ts';
 import { chargeOf, type SpendingLimit } from './spending-limit.ts';
-import { asNumber, type Item, type LimitsTable } from './table.ts';
+import { asNumber, dayAt, type Item, type LimitsTable } from './table.ts';
 
 const NANOS_PER_USD = 1e9;
 /** Whole nanodollars, so that sums are not rounded: 9 million dollars fit. */
@@ -64,7 +64,7 @@ export interface Deposit {
   scopes: string[];
 }
 
-export const dayScope = (epochMs: number): string => `day#${new Date(epochMs).toISOString().slice(0, 10)}`;
+export const dayScope = (epochMs: number): string => `day#${dayAt(epochMs)}`;
 export const runScope = (run: string): string => `run#${run}`;
 
 /** Returns the US dollars of a cap that are spent, or that functions have committed. @param item of the cap */

@@ -4,21 +4,18 @@
  */
 import { hash } from 'node:crypto';
 import { KEPT_DAYS } from '../core/contract/kept.ts';
-import { asNumber, type LimitsTable } from './table.ts';
+import type { CaptureRange } from '../core/contract/payloads.ts';
+import { asNumber, dayAt, type LimitsTable } from './table.ts';
 
 /** The numbers of a day by name; absent instead of 0. Those of an hour (UTC) have it in their name: `lines9`, `draws9`. */
 export type DayNumbers = Readonly<Record<string, number>>;
 
-/** The chances of the captures of a file, 0 to 1: to be judged, and to be judged if a rule chooses them. */
-export interface FileChances {
-  chance: number;
-  ruleChance?: number | undefined;
-}
+/** The chances of the captures of a file: to be judged, and to be judged if a rule chooses them. */
+export type FileChances = Pick<CaptureRange, 'ruleChance'> & { chance: number };
 
-const DAY_SECONDS = 86_400;
 /** Long enough for the same days of the last weeks. */
 const DAY_ITEM_DAYS = 62;
-const ttlOf = (days: number): number => Math.floor(Date.now() / 1000) + days * DAY_SECONDS;
+const ttlOf = (days: number): number => Math.floor(Date.now() / 1000) + days * 86_400;
 
 const scopeOfDay = (day: string): string => `draws#${day}`;
 /** Keys have up to 1,024 bytes. A file that grew has the same chances, since its first captures have. */
@@ -57,6 +54,10 @@ export class DrawnDays {
     const values = { ...Object.fromEntries(names.map((name) => [name, terms[name] ?? 0])), ttl: ttlOf(DAY_ITEM_DAYS) };
     const made = (await this.#table.update({ scope: scopeOfDay(day), expression, values })) ?? {};
     return Object.fromEntries(names.map((name) => [name, asNumber(made[name])]));
+  }
+
+  addToday(terms: DayNumbers): Promise<DayNumbers> {
+    return this.add(dayAt(Date.now()), terms);
   }
 
   /** Returns the chances that were decided for a file; `undefined` if there are none. */

@@ -33,6 +33,9 @@ export interface ItemChange {
 
 export const asNumber = (value: dynamodb.AttributeValue | undefined): number => Number(value?.N ?? 0);
 
+/** Returns the day (UTC) of an instant, such as `2026-11-20`. @param ms epoch milliseconds */
+export const dayAt = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+
 function toAttribute(value: ItemChange['values'][string]): dynamodb.AttributeValue {
   if (typeof value === 'number') return { N: String(value) };
   return typeof value === 'string' ? { S: value } : { B: value };

@@ -43,7 +43,7 @@ const ROUNDING = 2 ** (1 / 8);
 /** A burst of 2 ** STEPS times the expected captures draws about what later hours can spare. */
 const STEPS = 4;
 /** Share of a day's number for files of earlier days, and for captures that rules chose. */
-const QUARTER = 1 / 4;
+export const QUARTER = 1 / 4;
 /** Hours whose traffic, against that of the last weeks, shows the next hour's. */
 const RECENT_HOURS = 4;
 

@@ -121,7 +121,7 @@ class EvaluateChunk {
     if (!this.#judges || sampleRate !== undefined || chance !== undefined) return;
     const terms = drawsOf(this.#request, this.#outcomes.lines);
     if (terms.judged > 0 || this.#deps.environment.EVALUATION_ALWAYS.length > 0)
-      await new DrawnDays(this.#deps.table).add(new Date().toISOString().slice(0, 10), terms);
+      await new DrawnDays(this.#deps.table).addToday(terms);
   }
 
   async #evaluate(): Promise<void> {

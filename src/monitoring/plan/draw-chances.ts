@@ -8,8 +8,8 @@ import { activeScorers } from '../../judge/active-scorers.ts';
 import { estimateFromSizes } from '../../judge/pricing/estimate.ts';
 import { dayScope, usedUsd } from '../../limits/budget.ts';
 import { type DayNumbers, DrawnDays, type FileChances } from '../../limits/drawn-days.ts';
-import type { LimitsTable } from '../../limits/table.ts';
-import { chanceOfFile, chanceOfLateFile, chanceOfRules, type DayKnown } from '../../quality/day-quota.ts';
+import { dayAt, type LimitsTable } from '../../limits/table.ts';
+import { chanceOfFile, chanceOfLateFile, chanceOfRules, QUARTER } from '../../quality/day-quota.ts';
 import { fileMsOf } from '../outcomes/rows.ts';
 
 /** The last files of a day are planned after midnight. Later ones are of a day that is over. */
@@ -18,14 +18,11 @@ const WEEKS = 4;
 const DAYS_A_WEEK = 7;
 /** Share of the budget that runs of new files may spend. The rest is for retries. */
 const SHARE_OF_BUDGET = 0.9;
-/** Share of the day's number for captures that rules choose. */
-const SHARE_OF_RULES = 1 / 4;
 /** With fewer judged captures in a week, list prices say what one costs. */
 const LEAST_JUDGED = 30;
 
 const HOURS = Array.from({ length: 24 }, (_, hour) => hour);
 const byHour = (day: DayNumbers, of: 'lines' | 'draws'): number[] => HOURS.map((hour) => day[`${of}${hour}`] ?? 0);
-const dayAt = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
 /** A capture file, or a part of it, as planning has counted it. */
 type CountedFile = Pick<CaptureRange, 'bucket' | 'key' | 'objectTimeMs' | 'lines'> & { bytes: number };
@@ -62,15 +59,15 @@ export class DrawChances {
     const day = dayAt(isLate ? nowMs : fileMs);
     const hour = new Date(fileMs).getUTCHours();
     const read = await this.#days.of(day);
-    const rule = await this.#rule(file, day);
-    const made = rule({ hour, isLate, lines: file.lines }, read);
+    const rule = await this.#rule(file, { day, hour, isLate });
+    const made = rule(read);
     if (isDry) return made;
     const [lines, draws] = isLate ? ['lateLines', 'lateDraws'] : [`lines${hour}`, `draws${hour}`];
     const own: DayNumbers = { [lines]: file.lines, [draws]: file.lines * made.chance };
     const added = Object.entries(await this.#days.add(day, own));
     // Planners that decided meanwhile have drawn too: decide as if this file had come after theirs.
     const others = Object.fromEntries(added.map(([name, total]) => [name, total - (own[name] ?? 0)]));
-    const after = rule({ hour, isLate, lines: file.lines }, { ...read, ...others });
+    const after = rule({ ...read, ...others });
     const chances = {
       chance: Math.min(made.chance, after.chance),
       ...(made.ruleChance !== undefined && { ruleChance: Math.min(made.ruleChance, after.ruleChance ?? 1) }),
@@ -102,14 +99,14 @@ export class DrawChances {
    */
   async ofRun({ verdicts, budgetUsd, judge }: RunOptions, found: Sizes, lines: number): Promise<number> {
     const left = await this.#usdLeft();
-    const number = verdicts ?? (await this.#affordable(Math.min(budgetUsd ?? left / 2, left), found, judge));
+    const number = verdicts ?? (await this.#payer(found, judge))(Math.min(budgetUsd ?? left / 2, left));
     return Number(Math.min(1, number / Math.max(1, lines)).toPrecision(3));
   }
 
-  /** Returns the captures that an amount pays for; infinite if the judge costs nothing, or its price is unknown. */
-  async #affordable(usd: number, sizes: Sizes, judge: RunOptions['judge'] = 'converse'): Promise<number> {
+  /** Returns how many captures an amount pays for: any number if the judge costs nothing, or its price is unknown. */
+  async #payer(sizes: Sizes, judge: RunOptions['judge'] = 'converse'): Promise<(usd: number) => number> {
     const each = await this.#usdOfCapture(sizes, judge);
-    return each > 0 ? usd / each : Infinity;
+    return (usd) => (each > 0 ? usd / each : Infinity);
   }
 
   /** Returns the US dollars of today's budget that are not committed; infinite without a budget. */
@@ -120,28 +117,26 @@ export class DrawChances {
   }
 
   /** Returns a function that decides by the numbers of a day. */
-  async #rule(file: CountedFile, day: string) {
+  async #rule(file: CountedFile, { day, hour, isLate }: { day: string; hour: number; isLate: boolean }) {
     const { JUDGED_CAPTURES_PER_DAY: setting, EVALUATION_BUDGET_USD: budget } = this.#environment;
-    const all = budget > 0 ? Math.min(setting, await this.#affordable(SHARE_OF_BUDGET * budget, file)) : setting;
-    const affordable = await this.#affordable(await this.#usdLeft(), file);
-    const weeks = (await this.#before(day, DAYS_A_WEEK, WEEKS)).map((of) => byHour(of, 'lines'));
+    const paidBy = await this.#payer(file);
+    const all = budget > 0 ? Math.min(setting, paidBy(SHARE_OF_BUDGET * budget)) : setting;
+    const affordable = paidBy(await this.#usdLeft());
+    const before = (await this.#before(day, DAYS_A_WEEK, WEEKS)).map((of) => byHour(of, 'lines'));
+    const weeks = before.filter((of) => sum(of) > 0);
     const hasRules = this.#environment.EVALUATION_ALWAYS.length > 0;
-    const number = hasRules ? (1 - SHARE_OF_RULES) * all : all;
-    return ({ hour, isLate, lines }: { hour: number; isLate: boolean; lines: number }, now: DayNumbers) => {
+    const number = hasRules ? (1 - QUARTER) * all : all;
+    return (now: DayNumbers): FileChances => {
       const { lateDraws = 0, ruleLines = 0, ruleMatched = 0, ruleDrawn = 0 } = now;
       const today = { lines: byHour(now, 'lines'), draws: byHour(now, 'draws') };
+      const at = { hour, lines: file.lines };
       // What late files draw is a part of the number.
-      const known: DayKnown = {
-        number: number - lateDraws,
-        today,
-        weeks: weeks.filter((of) => sum(of) > 0),
-        affordable,
-      };
-      const late = () => chanceOfLateFile(lines, { number, affordable }, lateDraws);
-      const chance = isLate ? late() : chanceOfFile({ hour, lines }, known);
+      const known = { number: number - lateDraws, today, weeks, affordable };
+      const late = () => chanceOfLateFile(file.lines, { number, affordable }, lateDraws);
+      const chance = isLate ? late() : chanceOfFile(at, known);
       if (!hasRules) return { chance };
       const reported = { lines: ruleLines, matched: ruleMatched, drawn: ruleDrawn };
-      return { chance, ruleChance: chanceOfRules({ hour, lines }, { ...known, number: all }, reported) };
+      return { chance, ruleChance: chanceOfRules(at, { ...known, number: all }, reported) };
     };
   }
 
