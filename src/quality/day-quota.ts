@@ -32,7 +32,7 @@ export interface RuleDraws {
 }
 
 const HOURS = Array.from({ length: 24 }, (_, hour) => hour);
-/** An hour's quota is at least this, or this part of a day's number that is small. */
+/** Minimum quota of an hour, in captures. If the day's number is small, `LEAST_PART` of the number. */
 const LEAST = 5;
 const LEAST_PART = 1 / 200;
 /** Each hour keeps this part of its share, whatever other hours have drawn. Rounded and with some noise, it is half. */

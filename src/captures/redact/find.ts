@@ -32,7 +32,7 @@ const LEAD = 16;
 /** The forms of kinds, in the order of `KINDS`. */
 export class Forms {
   readonly all: readonly NamedForm[];
-  /** The forms that are usable at a word or a number, by a number made of its features. */
+  /** The forms that can match a word or a number, by a key that packs its features. */
   readonly #usable = new Map<number, readonly NamedForm[]>();
 
   constructor(kinds: readonly Kind[]) {

@@ -95,7 +95,7 @@ export type ExecutionInput = ObjectInput | FilesInput | BackfillInput | RetryInp
 /** The options of a run with every default filled in. They travel to every chunk. */
 export const runOptionsSchema = switches.extend({
   budgetUsd,
-  /** Absent: each range has its chance, or the run has `chance`. */
+  /** If absent, each range of a file has a chance of its own, or all captures of the run have `chance`. */
   sampleRate,
   verdicts,
   /** The chance that the run's own number of verdicts gives every capture, unless its file was given a larger one. */
