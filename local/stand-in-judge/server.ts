@@ -13,7 +13,6 @@ import { text as readText } from 'node:stream/consumers';
 import type { STAND_IN_PATH } from '../../src/judge/judge-id.ts';
 import { createEitherServer, type EitherRequest, type EitherResponse } from '../servers/either-http.ts';
 import { answerTo, type Change, tokensOf } from './answer.ts';
-import { BatchJobs } from './batch-jobs.ts';
 import { answerConverse, type ModelCall } from './converse.ts';
 import { createForwarder, type Forwarder, type ForwardTarget } from './forward.ts';
 import { type HttpAnswer, jsonAnswer, serviceError } from './http-answer.ts';
@@ -44,8 +43,7 @@ export interface IncomingCall {
 }
 
 const MODEL_PATH = /^\/model\/([^/]+)\/converse$/;
-const RESOURCE_PATH =
-  /^\/(foundation-models|foundation-model-availability|inference-profiles|model-invocation-job)\/(.+)$/;
+const RESOURCE_PATH = /^\/(foundation-models|foundation-model-availability|inference-profiles)\/(.+)$/;
 const ENDPOINT_PATH = /^\/endpoints\/([^/]+)\/invocations$/;
 
 /** Returns a call's operation and model; `undefined` if the path is not a model call. */
@@ -59,8 +57,6 @@ function operationOf(path: string, body: { model?: string }): { operation: Opera
 
 /** The server of the stand-in judge, for both protocols. */
 export class StandInJudge {
-  /** Batch inference jobs, which need `batch.useStorage`. */
-  readonly batch: BatchJobs = new BatchJobs((_, body) => answerConverse(body as object, Date.now()).answer);
   protected readonly server: net.Server;
   readonly #sockets = new Set<Socket>();
   readonly #path: string;
@@ -109,16 +105,14 @@ export class StandInJudge {
     writable.end(body);
   }
 
-  /** Returns Bedrock's answer about a model, a profile or a job. */
+  /** Returns Bedrock's answer about a model or a profile. */
   protected describe(resource: string | undefined, id: string): HttpAnswer | undefined {
     if (resource === 'foundation-models') return foundationModel(nameIn(id));
     if (resource === 'foundation-model-availability') return modelAvailability(id);
-    if (resource === 'inference-profiles') return inferenceProfile(id);
-    return resource === 'model-invocation-job' ? this.batch.get(id) : undefined;
+    return resource === 'inference-profiles' ? inferenceProfile(id) : undefined;
   }
 
   protected async route(request: EitherRequest, method: string, path: string, text: string): Promise<HttpAnswer> {
-    if (path === '/model-invocation-job' && method === 'POST') return this.batch.create(text);
     const [, resource, name = ''] = RESOURCE_PATH.exec(path) ?? [];
     const known = this.describe(resource, decodeURIComponent(name));
     if (known !== undefined) return known;

@@ -96,7 +96,6 @@ export async function startEnvironment<Judge extends StandInJudge = StandInJudge
     log(`${options.judge?.forward ? 'judge, forwarding to Bedrock' : 'stand-in judge'}: ${judge.url}`);
     const clients = emulatedClients(ministack);
     services.add({ stop: async () => destroyClients(clients) });
-    judge.batch.useStorage(clients.s3);
     const bootstrapped = services.background(bootstrap(clients.cloudFormation, signal));
     const mlflowUrl = `http://127.0.0.1:${mlflowPort}`;
     /**

@@ -13,5 +13,8 @@ interface Options extends Omit<EnvironmentOptions<StandInJudge>, 'judge' | 'star
   judge?: Omit<StandInOptions, 'port'>;
 }
 
-export const startEnvironment = ({ judge, ...options }: Options = {}): Promise<LocalEnvironment> =>
-  startLocal({ ...options, startJudge: (given) => startStandInJudge({ ...judge, ...given }) });
+export async function startEnvironment({ judge, ...options }: Options = {}): Promise<LocalEnvironment> {
+  const started = await startLocal({ ...options, startJudge: (given) => startStandInJudge({ ...judge, ...given }) });
+  started.judge.batch.s3 = started.clients.s3;
+  return started;
+}

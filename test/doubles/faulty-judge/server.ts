@@ -20,7 +20,7 @@ import {
 import { readOutput } from '../../../src/judge/transports/bedrock.ts';
 import { breakOff } from '../break-off.ts';
 import { logRequest } from '../request-log.ts';
-import { FaultyBatchJobs } from './batch-jobs.ts';
+import { BatchJobs } from './batch-jobs.ts';
 import {
   type AnswerFault,
   type Behavior,
@@ -86,8 +86,7 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 const refused = (answer: HttpAnswer): ModelCall => ({ asked: [], answer });
 
 export class StandInJudge extends PlainStandIn {
-  /** Batch inference jobs, which need `batch.useStorage`. */
-  override readonly batch = new FaultyBatchJobs((modelId, body, fault) => {
+  readonly batch = new BatchJobs((modelId, body, fault) => {
     const model = this.model(modelId);
     return this.converse(modelId, body as ConverseBody, model, new Map(), changeBy(fault)).answer;
   });
@@ -144,6 +143,9 @@ export class StandInJudge extends PlainStandIn {
       const asked = `${path}${new URL(url, 'http://stand-in').search}`;
       logRequest({ method, url: asked, headers, text, length: Buffer.byteLength(text) });
     }
+    const [, job] = /^\/model-invocation-job(?:\/(.+))?$/.exec(path) ?? [];
+    if (job !== undefined) return Promise.resolve(this.batch.get(decodeURIComponent(job)));
+    if (path === '/model-invocation-job') return Promise.resolve(this.batch.create(text));
     return super.route(request, method, path, text);
   }
 
