@@ -1,10 +1,27 @@
-/** Hostile lines with a version of MLflow that takes traces as files, large ones, judges that answer oddly, and the fuzzer. */
+/** Hostile lines between good lines, which must not change: in two versions of MLflow, in a replay, with judges that answer oddly; and the fuzzer. */
 import { goodLine, hostileLines } from '../hostile/lines.ts';
-import { isSmall, testFuzzer, testGoodLines } from '../hostile/mixed.ts';
+import { between, isSmall, testFuzzer, testGoodLines } from '../hostile/mixed.ts';
 import { throughPipeline } from '../hostile/pipeline.ts';
+import { throughReplay } from '../hostile/replaying.ts';
 
-testGoodLines('3.10.1', hostileLines().filter(isSmall));
-testGoodLines('3.17.2', hostileLines());
+const hostile = hostileLines();
+
+testGoodLines('3.10.1', hostile.filter(isSmall));
+testGoodLines('3.17.2', hostile);
+
+test('leave the good lines unchanged in a replay and its comparison', async () => {
+  const mixed = between(hostile);
+  const outcome = await throughReplay(mixed);
+  const sent = new Map(
+    outcome.records.map((record) => [record.metadata.event_id ?? record.metadata.x_request_id, record]),
+  );
+  expect({ stderr: outcome.stderr, comparison: outcome.comparison }).toMatchObject({ comparison: 0 });
+  expect(outcome.records.length + outcome.skipped.length).toBe(mixed.length);
+  for (let index = 0; index <= hostile.length; index += 1) {
+    expect(sent.get(`good-${index}`)).toBeDefined();
+    expect(sent.get(`good-${index}`)?.error).toBeUndefined();
+  }
+});
 test.each([
   ['prose', () => ({ text: 'I think that it is fine.' })],
   ['an empty text', () => ({ text: '' })],
