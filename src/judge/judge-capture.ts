@@ -9,15 +9,10 @@ import { ownFault } from '../core/process/own-fault.ts';
 import { timeOf, type Within, withinTogether } from '../core/process/within-time.ts';
 import { many } from '../core/text/figure-text.ts';
 import { assessAnswer, finalStop } from './answer/assess-answer.ts';
-import {
-  type Asked,
-  type CallerOptions,
-  canceledBeforeCall,
-  ModelCaller,
-  type Question,
-} from './calls/model-caller.ts';
+import { type Asked, type CallerOptions, ModelCaller, type Question } from './calls/model-caller.ts';
 import { lowerRung } from './calls/model-capabilities.ts';
 import { PaidCaller } from './calls/paid-caller.ts';
+import { canceledBeforeCall } from './calls/through-limits.ts';
 import { askCanary, canaryCapture } from './canary.ts';
 import {
   afterAnswers,

@@ -6,7 +6,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Capture } from '../../captures/types.ts';
 import { wordsIn } from '../../core/errors/errors.ts';
 import { type RetryPolicy, waitAfter } from '../../core/process/retry.ts';
-import { countThrottle } from '../../core/process/throttles.ts';
 import type { Within } from '../../core/process/within-time.ts';
 import type { JudgeLimits } from '../../limits/limits.ts';
 import { answerSchema } from '../answer/answer-schema.ts';
@@ -21,6 +20,7 @@ import type { Ask, JudgeTransport } from '../transports/transport.ts';
 import type { CallUsage, JudgeScorer, ModelAnswer } from '../types.ts';
 import { AdaptiveLimiter } from './limiter.ts';
 import { ModelCapabilities } from './model-capabilities.ts';
+import { canceledBeforeCall, throughLimits } from './through-limits.ts';
 
 interface JudgeRetryPolicy extends RetryPolicy {
   /** No attempt starts later than this after the first failure. Step Functions retries the chunk later. */
@@ -74,19 +74,12 @@ export type Asked = (Answered & { failure?: never }) | { answer?: never; failure
 /** A model can lack 2 forms of answer and 4 other features. Concurrent calls detect some of them twice. */
 const MAX_FINDINGS = 12;
 
-/** The state of the server as seen by a call. */
-type BreakerOutcome = Parameters<JudgeLimits['breaker']['report']>[0];
-
 const isRung = (feature: Feature): feature is 'json-schema' | 'tool' => feature === 'json-schema' || feature === 'tool';
 
 function worstCase({ prompt, schema, maxTokens }: Ask, tokens = 1): CallUsage {
   const texts = [prompt.system, userText(prompt), JSON.stringify(schema)];
   const inputTokens = texts.reduce((sum, text) => sum + estimateTokens(text), 0);
   return { inputTokens: Math.ceil(inputTokens * tokens * INPUT_MARGIN), outputTokens: maxTokens };
-}
-
-export function canceledBeforeCall(reason: unknown): never {
-  throw new CallFailure('aborted', 'The judging was canceled before the call', { cause: reason });
 }
 
 export class ModelCaller {
@@ -154,15 +147,11 @@ export class ModelCaller {
 
   private async attempt(question: Question, signal: AbortSignal | undefined): Promise<Asked & { rung: Rung }> {
     const { capabilities } = this;
-    const release = await this.limiter.acquire(signal).catch(canceledBeforeCall);
-    // Determined only now, because calls that were ahead may have found that the model refuses a rung.
-    const rung = capabilities.rungFrom(question.rung);
+    let { rung } = question;
     let ask: Ask | undefined;
-    /** `undefined` until the breaker was asked. There is nothing to report before. */
-    let outcome: BreakerOutcome | undefined;
-    try {
-      await this.passBreaker();
-      outcome = 'other';
+    const send = (): Promise<ModelAnswer> => {
+      // Determined only now, because calls that were ahead may have found that the model refuses a rung.
+      rung = capabilities.rungFrom(question.rung);
       ask = {
         prompt: question.within('the prompt', () =>
           buildPrompt(question.capture, question.scorers, rung, question.prompt),
@@ -171,40 +160,18 @@ export class ModelCaller {
         maxTokens: question.maxTokens,
         supports: (feature) => capabilities.supports(feature),
       };
-      const answer = await this.send(ask, signal);
-      outcome = 'answered';
-      release('answered');
+      return this.send(ask, signal);
+    };
+    try {
+      const answer = await throughLimits({ ...this.retry, limiter: this.limiter, limits: this.limits }, signal, send);
       capabilities.isConfirmed = true;
       return { answer, rung };
     } catch (error) {
       // A transport throws CallFailure, or an error for a key that it cannot read. The capture causes any other error, which is not an outage.
-      if (!(error instanceof CallFailure)) {
-        release('other');
-        throw error;
-      }
+      if (!(error instanceof CallFailure)) throw error;
       if (error.mayBePaid && ask !== undefined) error.usage = worstCase(ask, this.properties?.tokens);
-      const { kind, retryAfterMs = 0 } = error;
-      if (outcome !== undefined && (kind === 'throttled' || kind === 'day')) {
-        countThrottle('judge');
-        outcome = kind === 'day' ? 'perDay' : 'throttled';
-      }
-      if (kind === 'throttled' && retryAfterMs <= this.retry.longestRetryAfterMs) this.limiter.pause(retryAfterMs);
-      release(kind === 'throttled' ? 'throttled' : 'other');
       return { failure: asUnsupported(error, rung, capabilities), rung };
-    } finally {
-      if (outcome !== undefined) await this.limits?.breaker.report(outcome);
     }
-  }
-
-  /** @throws CallFailure `day` or `paused` while the breaker is open */
-  private async passBreaker(): Promise<void> {
-    const { breaker } = this.limits ?? {};
-    const openUntil = await breaker?.check();
-    if (breaker === undefined || openUntil === undefined) return;
-    // The alarm stays on while no call is made.
-    countThrottle('judge');
-    const until = `no call until ${new Date(openUntil).toISOString()}`;
-    throw new CallFailure(breaker.forDay ? 'day' : 'paused', until, { retryAfterMs: openUntil - Date.now() });
   }
 
   /**
