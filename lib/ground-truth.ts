@@ -122,7 +122,9 @@ function truthStateMachine(
       'input.$': '$$.Execution.Input',
       run: RUN,
       // Computed here, so that the function does not contain the judge.
-      scorers: labelScorers(scorersFor({ guidelines: settings.JUDGE_GUIDELINES })),
+      scorers: labelScorers(
+        scorersFor({ guidelines: settings.JUDGE_GUIDELINES, functions: settings.SCORER_FUNCTIONS }),
+      ),
       'state.$': '$.state',
     }),
     retries: STORE_RETRIES,

@@ -8,7 +8,7 @@ import type { Settings } from '../src/core/settings/schema.ts';
 import { firstModel, judgeModels, parseJudgeId } from '../src/judge/judge-id.ts';
 import { allow, arnIn, endpointArn, grantKey, grantPseudonymKey } from './access/allow.ts';
 import { grantCaptureRead } from './access/capture.ts';
-import { grantBatchModel, grantJudge, grantModelLookUp } from './access/judge.ts';
+import { grantBatchModel, grantFunctionLookUp, grantFunctions, grantJudge, grantModelLookUp } from './access/judge.ts';
 import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
 import { grantWork, WHY_WORK_AREA, workPatterns } from './access/work.ts';
 import { grantItems, grantSentTraces, itemTable } from './item-table.ts';
@@ -53,6 +53,8 @@ export function monitoringFunctions(scope: Construct, props: StackContext): Moni
   grantExecutionStatus(planner, settings);
   grantStatus(functions.summarizer, props);
   grantJudge(evaluator.role, settings, { cascade: true });
+  grantFunctions(evaluator.role, settings);
+  for (const { role } of [planner, evaluator]) grantFunctionLookUp(role, settings);
   for (const model of judgeModels(settings)) grantModelLookUp(planner.role, model);
   // Findings of judge calls, for estimates.
   grantItems(planner.role, props.budget, settings);

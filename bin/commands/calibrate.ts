@@ -12,7 +12,7 @@ import { excerpt } from '../../src/core/text/terminal-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { cascadeOf } from '../../src/judge/connect.ts';
 import { judgeModels, judgeName } from '../../src/judge/judge-id.ts';
-import { isJudgeScorer, scorerExamples, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
+import { isJudgeScorer, isModelScorer, scorerExamples, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import type { AssessmentValue } from '../../src/mlflow/types.ts';
 import { askAll, givenPairs, mostUsd } from '../../src/quality/calibration/ask-judge.ts';
 import { compareWithBaseline, type Drift, parseBaseline } from '../../src/quality/calibration/drift.ts';
@@ -115,7 +115,7 @@ async function judgeItems(
   { labels, scorer: only, budget, ask }: Flags,
   settings: CommandSettings,
 ): Promise<CalibrationReport> {
-  const scorers = activeScorers(settings).filter(isJudgeScorer);
+  const scorers = activeScorers(settings).filter(isModelScorer);
   const labeled = labels !== undefined && parseLabels(readText(labels, 'The labels file'), labels, scorers);
   const all = labeled || readAnchors(scorers, only);
   const kind = labeled ? ('labels' as const) : ('anchors' as const);

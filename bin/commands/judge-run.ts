@@ -81,7 +81,8 @@ const isReal = ({ judgeModel = '' }: JudgeFlags): boolean => !['stand-in', 'none
 export async function judgeFiles(path: string, flags: JudgeFlags, signal: AbortSignal, variables?: NodeJS.ProcessEnv) {
   const model = isReal(flags) ? flags.judgeModel : undefined;
   const own = commandSettings({ BEDROCK_MODEL_ID: model }, variables);
-  const settings = { ...own, JUDGE_GUIDELINES: { ...own.JUDGE_GUIDELINES, ...flags.guideline } };
+  // Functions are asked by the stack alone.
+  const settings = { ...own, SCORER_FUNCTIONS: {}, JUDGE_GUIDELINES: { ...own.JUDGE_GUIDELINES, ...flags.guideline } };
   const asked = { settings, flags, scorers: chosenScorers(flags, settings) };
   const opened = await openCaptures(path);
   try {

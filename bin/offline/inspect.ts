@@ -13,7 +13,7 @@ import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { createCostEstimator, expectedCalls } from '../../src/judge/pricing/estimate.ts';
 import { createAlwaysRule } from '../../src/judge/scorers/always-rules.ts';
 import { applicability } from '../../src/judge/scorers/applicability.ts';
-import { askedOf, isCodeScorer, isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
+import { askedOf, isCodeScorer, isJudgeScorer, isModelScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { Scorer } from '../../src/judge/types.ts';
 import { eachWithin } from '../../src/monitoring/evaluate/each-within.ts';
 import { localFiles } from '../../src/replay/source/open-source.ts';
@@ -252,6 +252,6 @@ function describeLine(line: OfflineLine, settings: CommandSettings): LineReport 
     wireFormat: capture.wireFormat,
     notes: capture.notes,
     scorers: Object.fromEntries(scorers.map(({ name }, index) => [name, reasons[index] ?? null])),
-    judgeUsd: asked.length === 0 ? 0 : expectedCalls(settings, capture, asked.filter(isJudgeScorer)).usd,
+    judgeUsd: asked.length === 0 ? 0 : expectedCalls(settings, capture, asked.filter(isModelScorer)).usd,
   };
 }

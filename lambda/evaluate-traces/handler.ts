@@ -11,6 +11,7 @@ import { countingThrottles, logged } from '../../src/core/process/logging.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { AdaptiveLimiter } from '../../src/judge/calls/limiter.ts';
 import { connectBatchJudge, connectBudget, connectJudge, judgeOf } from '../../src/judge/connect.ts';
+import { connectFunctions } from '../../src/judge/functions/connect.ts';
 import { connectLearned } from '../../src/judge/models/learned.ts';
 import { PAIRWISE_SCORER, pairwiseJudge } from '../../src/judge/pairwise.ts';
 import { connectLimits } from '../../src/limits/limits.ts';
@@ -54,20 +55,25 @@ const budget = connectBudget(environment);
 const answersOf = connectAnswers(environment.ANSWERS_TABLE, work);
 const redacted = connectRedaction(environment);
 const connected = { storage, redacted, limits, mlflow, table: limitsTable(environment) };
+const functionsOf = connectFunctions({ limits, limiter, table: connected.table });
 const batchJudging = lazily(() => connectBatchJudge(settings));
 
-function processChunk(request: ChunkRequest, deps: ChunkDependencies) {
-  const { options, phase } = request;
+async function processChunk(request: ChunkRequest, deps: ChunkDependencies) {
+  const { options, phase, run } = request;
+  const limit = budget(run, options.budgetUsd);
   const limited = {
-    ...{ ...deps, ...(options.replay ? pairs(deps) : judging()) },
-    limit: budget(request.run, options.budgetUsd),
+    ...{ ...deps, ...(options.replay ? pairs(deps) : judging()), limit },
     answers: answersOf(request, { requestId: deps.requestId, untilMs: Date.now() + deps.remainingMs() }),
   };
-  if (phase === undefined) return evaluateChunk(request, limited);
+  const withFunctions = async <D extends Pick<typeof limited, 'scorers'>>(all: D) => ({
+    ...all,
+    ...(await functionsOf(all.scorers, run, limit, options.functions)),
+  });
+  if (phase === undefined) return evaluateChunk(request, await withFunctions(limited));
   const { batchScorers: scorers, judge, ...batch } = batchJudging();
   if (phase === 'prepare') return prepareChunk(request, { ...limited, ...batch, judge, scorers });
   const openBatch = () => batchAnswers(request, { ...work, limit: limited.limit, ...batch });
-  return evaluateChunk(request, { ...limited, judge, scorers, openBatch });
+  return evaluateChunk(request, await withFunctions({ ...limited, judge, scorers, openBatch }));
 }
 
 // A direct invocation evaluates traces that exist. It has no phase, so that each result is a receipt.

@@ -5,9 +5,10 @@ import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import { RetryableError, saidBy } from '../../src/core/errors/errors.ts';
 import type { LambdaEnvironment } from '../../src/core/settings/environment.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
+import { functionVersions } from '../../src/judge/functions/lambda-invoke.ts';
 import { judgeModels } from '../../src/judge/judge-id.ts';
 import { watchJudgeModels } from '../../src/judge/model-watch.ts';
-import { askedOf } from '../../src/judge/scorers/scorer-set.ts';
+import { askedOf, isFunctionScorer } from '../../src/judge/scorers/scorer-set.ts';
 import { limitsTable } from '../../src/limits/table.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { DrawChances } from '../../src/monitoring/plan/draw-chances.ts';
@@ -18,10 +19,13 @@ export function plannerDependencies(environment: LambdaEnvironment): Omit<Planne
   const stepFunctions = new SFNClient({});
   const mlflow = connectMlflow(environment, storage.s3);
   const redacted = connectRedaction(environment);
+  const scorers = activeScorers(environment);
+  const functions = scorers.filter(isFunctionScorer);
   return {
     storage,
     environment,
-    scorers: askedOf(activeScorers(environment)).length,
+    scorers: askedOf(scorers).length,
+    functionVersions: async () => (functions.length === 0 ? undefined : functionVersions(functions)),
     store: { resolveExperiment: async (...given) => (await mlflow()).resolveExperiment(...given) },
     checkJudgeModel: watchJudgeModels(judgeModels(environment)),
     pseudonymKey: async () => (await redacted()).redaction?.keyVersion,

@@ -30,7 +30,7 @@ import { startOnce } from '../start-once.ts';
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
 const metrics = createMetrics(environment.STACK_PREFIX);
-const scorers = scorersFor({ guidelines: environment.JUDGE_GUIDELINES });
+const scorers = scorersFor({ guidelines: environment.JUDGE_GUIDELINES, functions: environment.SCORER_FUNCTIONS });
 const measures = measuresOf(objectivesOf(environment));
 const watchRun = connectQuality(environment, storage);
 const stepFunctions = new SFNClient({});

@@ -2,6 +2,7 @@
 import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { Settings } from '../../src/core/settings/schema.ts';
+import { functionArn, isAlias } from '../../src/core/settings/scorer-functions-setting.ts';
 import { firstModel, judgeModels, parseJudgeId, splitEndpoint } from '../../src/judge/judge-id.ts';
 import { type ProfileId, parseProfileId } from '../../src/judge/models/profile-id.ts';
 import { readParameters } from '../../src/judge/parameters.ts';
@@ -17,6 +18,24 @@ export function grantJudge(role: Role, settings: Settings, { cascade = false } =
   for (const id of cascade ? judgeModels(settings) : [settings.BEDROCK_MODEL_ID]) grantModel(role, id);
   grantGuardrail(role, settings);
   grantSecret(role, settings.JUDGE_SECRET_ARN);
+}
+
+/** Grants the invocation of the functions of scorers, in the version that a run keeps. */
+export function grantFunctions(role: Role, { SCORER_FUNCTIONS }: Settings): void {
+  for (const { arn: named } of Object.values(SCORER_FUNCTIONS)) {
+    const { arn, qualifier } = functionArn(named);
+    const resources = isAlias(qualifier) ? [named, `${arn}:*`] : [named];
+    const why = 'Which version the alias of this function points to is known when a run is planned.';
+    allow(role, { actions: ['lambda:InvokeFunction'], resources, why });
+  }
+}
+
+/** Grants asking Lambda for the versions of functions that are named by an alias. */
+export function grantFunctionLookUp(role: Role, { SCORER_FUNCTIONS }: Settings): void {
+  for (const { arn: named } of Object.values(SCORER_FUNCTIONS)) {
+    const { arn, qualifier } = functionArn(named);
+    if (isAlias(qualifier)) allow(role, { actions: ['lambda:GetAlias'], resources: [arn, named] });
+  }
 }
 
 /** Grants calls to a Bedrock model or inference profile (id or ARN), or to an endpoint. */

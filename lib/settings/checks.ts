@@ -26,6 +26,7 @@ const OWN_RULES = {
   EVALUATION_ALWAYS: (settings) => createAlwaysRule(settings.EVALUATION_ALWAYS, scorersFor().filter(isCodeScorer)),
   REDACT: (settings) => redactRules(settings.REDACT ?? '').patterns.map(({ pattern }) => RE2JS.compile(pattern)),
   JUDGE_GUIDELINES: (settings) => scorersFor({ guidelines: settings.JUDGE_GUIDELINES }),
+  SCORER_FUNCTIONS: (settings) => scorersFor({ functions: settings.SCORER_FUNCTIONS }),
 } as const satisfies Partial<Record<keyof CheckedSettings, (settings: CheckedSettings) => unknown>>;
 
 /** Settings that the judge would reject. */
@@ -179,9 +180,10 @@ export function wrongObjectives(
   variables: Readonly<Record<string, string | undefined>>,
 ): WrongSetting[] {
   const name = 'QUALITY_OBJECTIVES';
-  if ([name, 'JUDGE_GUIDELINES', 'EVALUATION_SAMPLE_RATE'].some((each) => faulty.has(each))) return [];
+  if ([name, 'JUDGE_GUIDELINES', 'SCORER_FUNCTIONS', 'EVALUATION_SAMPLE_RATE'].some((each) => faulty.has(each)))
+    return [];
   const read = (): void => {
-    const scorers = scorersFor({ guidelines: settings.JUDGE_GUIDELINES });
+    const scorers = scorersFor({ guidelines: settings.JUDGE_GUIDELINES, functions: settings.SCORER_FUNCTIONS });
     readObjectives(settings[name], { scorers, sampleRate: settings.EVALUATION_SAMPLE_RATE });
     readTrueObjectives(settings[name], faulty.has('GROUND_TRUTH') ? undefined : settings.GROUND_TRUTH);
   };

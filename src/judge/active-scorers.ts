@@ -5,11 +5,11 @@ import { firstModel } from './judge-id.ts';
 import { priceOptions, ratesOf } from './pricing/prices.ts';
 import { cachedPrefix, FAILING_SHARE, uncachedReason } from './pricing/request-tokens.ts';
 import prefixExamples from './scorers/prefix-examples.json' with { type: 'json' };
-import { checkScorers, scorersFor } from './scorers/scorer-set.ts';
+import { checkScorers, isModelScorer, scorersFor } from './scorers/scorer-set.ts';
 import type { JudgeScorer, Scorer } from './types.ts';
 
 type ScorerSettings = Pick<LambdaEnvironment, 'BEDROCK_MODEL_ID' | 'JUDGE_GUIDELINES' | 'JUDGE_PRICES'> &
-  Partial<Pick<LambdaEnvironment, 'JUDGE_CASCADE' | 'JUDGE_PREFIX' | 'JUDGE_RATIONALES'>>;
+  Partial<Pick<LambdaEnvironment, 'JUDGE_CASCADE' | 'JUDGE_PREFIX' | 'JUDGE_RATIONALES' | 'SCORER_FUNCTIONS'>>;
 
 /**
  * Returns the scorers of a stack, with the long prefix that the model caches if `JUDGE_PREFIX` asks for it.
@@ -18,7 +18,8 @@ type ScorerSettings = Pick<LambdaEnvironment, 'BEDROCK_MODEL_ID' | 'JUDGE_GUIDEL
  * @throws PermanentError `InvalidScorers`
  */
 export function activeScorers(settings: ScorerSettings, judge: RunOptions['judge'] = 'converse'): readonly Scorer[] {
-  const scorers = scorersFor({ guidelines: settings.JUDGE_GUIDELINES, rationales: settings.JUDGE_RATIONALES });
+  const { JUDGE_GUIDELINES: guidelines, JUDGE_RATIONALES: rationales, SCORER_FUNCTIONS: functions } = settings;
+  const scorers = scorersFor({ guidelines, rationales, functions });
   if (settings.JUDGE_PREFIX !== 'cached' || judge === 'batch') return scorers;
   const model = firstModel(settings);
   // A guideline in place of a default scorer has another question, for which the examples are wrong.
@@ -32,7 +33,9 @@ export function activeScorers(settings: ScorerSettings, judge: RunOptions['judge
 
 /** The active questions about harm, to the judge. */
 export const harmScorers = (settings: ScorerSettings): JudgeScorer[] =>
-  activeScorers(settings).filter((scorer) => scorer.kind === 'judge' && scorer.severity === 'harm') as JudgeScorer[];
+  activeScorers(settings)
+    .filter(isModelScorer)
+    .filter(({ severity }) => severity === 'harm');
 
 /** Returns a warning if `JUDGE_PREFIX=cached` has no effect on runs that ask the judge at once. */
 export function uncachedWarning(settings: ScorerSettings, { judge }: Pick<RunOptions, 'judge'>): string | undefined {

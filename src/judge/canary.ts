@@ -1,7 +1,7 @@
 /** A harmless exchange: if the judge refuses it too, the settings are the cause of a refusal, and not the capture. */
 import { chatCapture } from './chat-capture.ts';
 import { applicability } from './scorers/applicability.ts';
-import { isJudgeScorer } from './scorers/scorer-set.ts';
+import { isModelScorer } from './scorers/scorer-set.ts';
 import type { Judge, JudgeMoney, JudgeResult, JudgeScorer, Scorer } from './types.ts';
 
 export const canaryCapture = chatCapture(
@@ -11,7 +11,7 @@ export const canaryCapture = chatCapture(
 
 /** Returns the scorers to ask about the canary: the applicable ones, or else the first scorer. */
 export function canaryScorers(scorers: readonly Scorer[]): readonly JudgeScorer[] {
-  const asked = scorers.filter(isJudgeScorer);
+  const asked = scorers.filter(isModelScorer);
   const fit = asked.filter((scorer) => 'judge' in applicability(canaryCapture, scorer));
   return fit.length > 0 ? fit : asked.slice(0, 1);
 }

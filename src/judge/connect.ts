@@ -19,7 +19,7 @@ import { propertiesOf } from './models/model-properties.ts';
 import { answerBounds, type JudgeParameters, readParameters } from './parameters.ts';
 import { type PriceOptions, priceCall, priceOptions, propertiesIn } from './pricing/prices.ts';
 import { createAlwaysRule } from './scorers/always-rules.ts';
-import { isCodeScorer, isJudgeScorer } from './scorers/scorer-set.ts';
+import { isCodeScorer, isModelScorer } from './scorers/scorer-set.ts';
 import { emptySpend } from './spend.ts';
 import { loadApiKey } from './transports/api-key.ts';
 import { bedrockTransport } from './transports/bedrock.ts';
@@ -133,7 +133,7 @@ export function connectBatchJudge(environment: FunctionSettings) {
     /** Asks a harmless question, unless the features that the model refuses are known. @returns the cost */
     async askCanary(money: JudgeMoney) {
       const asked = await shared.learned?.askOnce(() =>
-        askCanary(first, asAsked(batchScorers.filter(isJudgeScorer)), money),
+        askCanary(first, asAsked(batchScorers.filter(isModelScorer)), money),
       );
       return asked?.spend ?? emptySpend();
     },

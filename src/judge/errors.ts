@@ -71,6 +71,7 @@ const HELD_FOR = {
   budget: 'The budget leaves no room for the call',
   providerDay: 'The judge’s quota of the day is used up',
   JudgeBatchRefused: 'The batch job refused the record of the capture, and many others for the same reason',
+  ScorerOverPrice: 'A record has cost more than the usdPerRecord of the scorer, which is asked no more in this run',
 };
 export type HeldFor = keyof typeof HELD_FOR;
 
@@ -100,19 +101,35 @@ export class JudgePaused extends RetryableError {
   }
 }
 
+const OF_JUDGE = {
+  who: 'The judge',
+  ...({ throttled: 'JudgeThrottled', unavailable: 'JudgeUnavailable', refused: 'JudgeRefused' } as const),
+};
+/** The names of the errors of a scorer's function. */
+export const OF_FUNCTION = {
+  who: 'The scorer’s function',
+  ...({ throttled: 'ScorerThrottled', unavailable: 'ScorerUnavailable', refused: 'ScorerRefused' } as const),
+};
+type Named = typeof OF_JUDGE | typeof OF_FUNCTION;
+
 /**
  * Returns the error that ends the judging of a capture after a call failed permanently.
- * @param where the judge's id
+ * @param where the id of the judge or of the function
  */
-export function judgingError(failure: CallFailure, where: string, signal?: AbortSignal): PipelineError {
+export function judgingError(
+  failure: CallFailure,
+  where: string,
+  signal?: AbortSignal,
+  { who, throttled, unavailable, refused }: Named = OF_JUDGE,
+): PipelineError {
   const facts = { got: failure.message, where, ...(failure.remedy ? { expected: failure.remedy } : {}) };
   const retryable = (name: RetryableErrorName, message: string, cause: unknown = failure): RetryableError =>
     new RetryableError(name, message, facts, cause, failure.retryAfterMs);
   switch (failure.kind) {
     case 'throttled':
-      return retryable('JudgeThrottled', 'The judge throttled every attempt');
+      return retryable(throttled, `${who} throttled every attempt`);
     case 'expired':
-      return retryable('CredentialsExpired', 'The judge’s credentials have expired');
+      return retryable('CredentialsExpired', `The credentials for ${where} have expired`);
     case 'aborted':
       return retryable('ChunkOutOfTime', 'The judging was canceled', signal?.reason ?? failure);
     case 'held':
@@ -123,9 +140,9 @@ export function judgingError(failure: CallFailure, where: string, signal?: Abort
       return new JudgePaused(facts, failure, failure.retryAfterMs);
     case 'refused':
     case 'rejected':
-      return new PermanentError('JudgeRefused', 'The judge refuses every request with these settings', facts, failure);
+      return new PermanentError(refused, `${who} refuses every request with these settings`, facts, failure);
     default:
-      return retryable('JudgeUnavailable', 'The judge failed or could not be reached');
+      return retryable(unavailable, `${who} failed or could not be reached`);
   }
 }
 

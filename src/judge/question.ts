@@ -5,7 +5,7 @@ import { MAX_RECORD_TOKENS } from './prompt/build-prompt.ts';
 import { captureRecord } from './prompt/record.ts';
 
 /** 128 bits, the length of a record id in batch inference. */
-const DIGITS = 32;
+export const QUESTION_DIGITS = 32;
 
 /**
  * Returns the digest of the judge's input about a capture: 32 hex digits of SHA-256 over the judge, the record, and the
@@ -22,5 +22,5 @@ export function questionOf(judge: string, capture: Capture): string {
     return hash('sha256', `fence ${tried}`, 'buffer').subarray(0, bytes);
   });
   const { captured } = capture.exchange ?? {};
-  return hash('sha256', JSON.stringify([judge, text, ...(captured ? [captured] : [])])).slice(0, DIGITS);
+  return hash('sha256', JSON.stringify([judge, text, ...(captured ? [captured] : [])])).slice(0, QUESTION_DIGITS);
 }

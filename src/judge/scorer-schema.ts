@@ -29,9 +29,23 @@ const valuesSchema = z.discriminatedUnion('kind', [
       .readonly(),
   }),
   z
-    .strictObject({ kind: z.literal('number'), min: z.number(), max: z.number() })
-    .refine(({ min, max }) => min < max, { message: 'min must be less than max' }),
+    .strictObject({ kind: z.literal('number'), min: z.number().optional(), max: z.number().optional() })
+    .refine(({ min = -Infinity, max = Infinity }) => min < max, { message: 'min must be less than max' }),
 ]);
+
+/** The function that answers a scorer in place of the judge. */
+const functionSchema = z.strictObject({
+  /** The ARN without its version or alias. */
+  arn: z.string(),
+  /** A version, or an alias until planning has resolved it. */
+  qualifier: z.string(),
+  /** The maximum cost of a record in US dollars. */
+  usdPerRecord: z.number(),
+  /** The time limit of an invocation. */
+  seconds: z.number(),
+  /** Invocations per second, over all functions of the stack. Absent: no limit. */
+  perSecond: z.number().optional(),
+});
 
 /** A case with a value that a person decided. */
 export const exampleSchema = z.strictObject({
@@ -52,7 +66,7 @@ const severity = z
 /** The failing shares from which on the endpoint needs a look, and is bad. Without the second, it is never bad. Default: by the severity. */
 const bounds = z.array(z.number().gt(0).lt(1)).max(2).readonly().optional();
 
-/** A scorer that the LLM judge answers. */
+/** A scorer that the LLM judge answers, or a function. */
 export const judgeScorerSchema = z
   .strictObject({
     kind: z.literal('judge'),
@@ -68,10 +82,11 @@ export const judgeScorerSchema = z
       .readonly(),
     /** Share of the run's sample that this scorer judges, 0 to 1; default 1. Always rules override it. */
     sampleRate: z.number().min(0).max(1).optional(),
-    /** The answer to a yes/no question that is not a failure. Default: `yes`. */
+    /** The answer to a yes/no question that is not a failure; `no`: of a boolean, `false`. Default: `yes`. */
     passes: z.enum(['yes', 'no']).optional(),
     severity,
     bounds,
+    asks: functionSchema.optional(),
     /** The passing value of a yes/no question is answered without a rationale (`JUDGE_RATIONALES=failures`). */
     isTerse: z.boolean().optional(),
     /** Whether the judge states for its answer whether it is sure, as the first model of a cascade must. */

@@ -20,7 +20,7 @@ export interface MlflowLimits {
 /** Limits that each call of the judge must pass. */
 export interface JudgeLimits {
   breaker: Breaker;
-  /** The tokens of the calls, as the provider counts them. Absent: no limit. */
+  /** The tokens of the calls, as the provider counts them, or invocations of a function. Absent: no limit. */
   tokens?: RateLimit | undefined;
 }
 
@@ -29,6 +29,8 @@ export interface Limits {
   mlflow?: MlflowLimits | undefined;
   /** Returns the limits for the calls of a model, by its id in the settings. */
   judge?: ((model: string) => JudgeLimits) | undefined;
+  /** Returns the limits for the invocations of a scorer's function. */
+  scorer?: ((asked: { arn: string; perSecond?: number | undefined }) => JudgeLimits) | undefined;
   permits?: Permits | undefined;
 }
 
@@ -73,6 +75,10 @@ export function connectLimits(settings: LambdaEnvironment, limit?: CallLimit): L
     },
     // Providers count by model: while one is throttled, the other model of a cascade may have room.
     judge: (model) => ({ breaker: new TableBreaker(table, `judge#${model}`), tokens }),
+    scorer: ({ arn, perSecond = 0 }) => ({
+      breaker: new TableBreaker(table, `scorer#${arn}`),
+      tokens: rate(`scorer#${arn}`, perSecond, KEEP_REQUESTS_MS),
+    }),
     permits: new TableSemaphore({ table, functions, calls, limit }),
   };
 }

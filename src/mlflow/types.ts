@@ -17,6 +17,10 @@ export interface ExperimentOwner {
 
 export type AssessmentValue = string | number | boolean;
 
+/** The beginning of the `sourceId` of a scorer in code, which assesses every capture. */
+export const COMPUTED = 'code:/';
+export const isComputed = ({ sourceId }: Pick<NewAssessment, 'sourceId'>): boolean => sourceId.startsWith(COMPUTED);
+
 /** An assessment to write. */
 export interface NewAssessment {
   /** `a-` and 32 hex digits, derived so that the same verdict has the same id. */
@@ -25,7 +29,7 @@ export interface NewAssessment {
   name: string;
   /** `HUMAN`: a label that people gave, which came in a file. */
   sourceType: 'LLM_JUDGE' | 'CODE' | 'HUMAN';
-  /** `bedrock:/<model>`, the name of the code scorer, or the labeller's name. */
+  /** `bedrock:/<model>`, `code:/<scorer>`, `lambda:/<function>:<version>`, or the labeller's name. */
   sourceId: string;
   /** Set if this is the true answer instead of an assessment of the given answer. */
   isExpectation?: true;

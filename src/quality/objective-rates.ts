@@ -45,7 +45,7 @@ export interface ObjectiveRate extends MeasuredRate {
 /** The settings that define objectives. */
 export type ObjectiveSettings = Pick<
   LambdaEnvironment,
-  'QUALITY_OBJECTIVES' | 'EVALUATION_SAMPLE_RATE' | 'JUDGE_GUIDELINES' | 'SHADOW_VARIANTS'
+  'QUALITY_OBJECTIVES' | 'EVALUATION_SAMPLE_RATE' | 'JUDGE_GUIDELINES' | 'SCORER_FUNCTIONS' | 'SHADOW_VARIANTS'
 >;
 
 /** @param cells of the window, of all variants */

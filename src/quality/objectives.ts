@@ -113,10 +113,13 @@ export function readObjectives(raw: readonly unknown[], sampling: Sampling): Obj
 
 /** Returns the objectives of the settings that the detectors watch. @throws PermanentError `InvalidObjectives` */
 export const objectivesOf = (
-  settings: Pick<LambdaEnvironment, 'QUALITY_OBJECTIVES' | 'JUDGE_GUIDELINES' | 'EVALUATION_SAMPLE_RATE'>,
+  settings: Pick<
+    LambdaEnvironment,
+    'QUALITY_OBJECTIVES' | 'JUDGE_GUIDELINES' | 'SCORER_FUNCTIONS' | 'EVALUATION_SAMPLE_RATE'
+  >,
 ): Objective[] =>
   readObjectives(settings.QUALITY_OBJECTIVES, {
-    scorers: scorersFor({ guidelines: settings.JUDGE_GUIDELINES }),
+    scorers: scorersFor({ guidelines: settings.JUDGE_GUIDELINES, functions: settings.SCORER_FUNCTIONS }),
     sampleRate: settings.EVALUATION_SAMPLE_RATE,
   });
 
@@ -189,7 +192,7 @@ function checkJudged({ name, values, sampleRate = 1 }: JudgeScorer, entry: Score
     const asked = hasBounds ? '"valueOver" and "valueUnder" are for numbers' : `it is never ${JSON.stringify(is)}`;
     throw invalid(`${name} can never be met: ${asked}; its value is ${describeValues(values)}`);
   }
-  const { min, max } = values;
+  const { min = -Infinity, max = Infinity } = values;
   if (!hasBounds) throw invalid(`${name} can never be missed: a number passes only by "valueOver" or "valueUnder"`);
   const [over = -Infinity, under = Infinity] = [valueOver, valueUnder];
   const never = over >= max || under <= min || over >= under ? 'met' : over < min && under > max ? 'missed' : undefined;

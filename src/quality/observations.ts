@@ -9,7 +9,7 @@ import { type Chances, isDrawn } from '../judge/scorers/chances.ts';
 import { isJudgeScorer } from '../judge/scorers/scorer-set.ts';
 import { isFailure } from '../judge/scorers/values.ts';
 import type { JudgeScorer, Scorer } from '../judge/types.ts';
-import { SAMPLE_METADATA } from '../mlflow/types.ts';
+import { isComputed, SAMPLE_METADATA } from '../mlflow/types.ts';
 import { isAboutErrors, type Measure, measuresOf, readObjectives } from './objectives.ts';
 import { isAlways } from './sample.ts';
 import type { CountedCapture, CountedVerdict, Observe } from './tally.ts';
@@ -93,10 +93,11 @@ function seenBy(measure: Measure, capture: CountedCapture, asked: readonly Judge
 /** A capture that a rule has judged counts only if it would have been drawn: rules pick captures that are not like others. */
 function isByChance(
   traceId: string,
-  { name, metadata, sourceType }: CountedVerdict,
+  verdict: CountedVerdict,
   asked: readonly JudgeScorer[],
   chances: Chances,
 ): boolean {
-  if (sourceType === 'CODE' || !isAlways(metadata[SAMPLE_METADATA] ?? '')) return true;
+  const { name, metadata } = verdict;
+  if (isComputed(verdict) || !isAlways(metadata[SAMPLE_METADATA] ?? '')) return true;
   return isDrawn(traceId, asked.find((scorer) => scorer.name === name) ?? { name }, chances, () => false);
 }

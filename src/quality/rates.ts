@@ -200,7 +200,8 @@ const NO_RATE = { n: 0, judge: null, share: null, low: null, high: null, method:
 function meanOf(scorer: string, strata: readonly SampledNumbers[], unjudged: number, { active }: RatesQuery) {
   if (strata.length === 0) return null;
   const known = active.find(({ name }) => name === scorer);
-  const scale = known?.kind === 'judge' && known.values.kind === 'number' ? known.values : undefined;
+  const { min, max } = known?.kind === 'judge' && known.values.kind === 'number' ? known.values : {};
+  const scale = min === undefined || max === undefined ? undefined : { min, max };
   const judge = sampledMean(strata, scale, unjudged);
   const n = sum(strata.map(({ judged }) => judged));
   return { ...NO_RATE, n, judge, low: judge.low, high: judge.high, method: 'judge only', labels: 0 };

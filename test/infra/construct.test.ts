@@ -78,6 +78,7 @@ it('reads every prop as its setting', () => {
     JUDGE_RATIONALES: 'failures',
     JUDGE_PREFIX: 'cached',
     JUDGE_GUIDELINES: '{"kind":"Be kind."}',
+    SCORER_FUNCTIONS: '{"long":{"arn":"arn:aws:lambda:eu-west-1:123456789012:function:s:live","values":"number"}}',
     JUDGE_PRICES: '{"sagemaker:/my-judge":{"input":0.4,"output":0.4}}',
     MAX_FUNCTIONS: '3',
     SIZE: 'large',

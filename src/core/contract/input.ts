@@ -106,6 +106,8 @@ export const runOptionsSchema = switches.extend({
   redactKey: z.string().optional(),
   /** In a retry: the runs that it continues, the first run first. Their verdicts are kept. */
   continues: z.array(z.string()).optional(),
+  /** The versions of the functions of scorers, by the name of the scorer. Absent: as the settings have them. */
+  functions: z.record(z.string(), z.string()).optional(),
   /** The lines are the exchanges of this replay. They count in no rate, objective, metric, or prediction. */
   replay: replayOfRun.optional(),
 });

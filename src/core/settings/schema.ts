@@ -22,6 +22,7 @@ import {
   wholeNumber,
 } from './kinds.ts';
 import { redactSettings } from './redact-setting.ts';
+import { scorerFunctionsSchema } from './scorer-functions-setting.ts';
 import { defaultJudgeModel } from './variables.ts';
 
 /** A role name has at most 64 characters, and the longest name around the prefix has 34. */
@@ -134,6 +135,7 @@ export const sharedSettings = described({
   JUDGE_BASE_URL: textWithout((text) => urlFault(text, 'JUDGE_SECRET_ARN')).optional(),
   JUDGE_SECRET_ARN: secretArn,
   JUDGE_GUIDELINES: jsonOf(guidelinesSchema).default({}),
+  SCORER_FUNCTIONS: jsonOf(scorerFunctionsSchema).default({}),
   JUDGE_PRICES: jsonOf(pricesSchema).default({}),
 });
 

@@ -5,7 +5,7 @@ import { trimEndOf } from '../text/text-edges.ts';
 export type ScorerValues =
   | { kind: 'yes-no' }
   | { kind: 'categories'; values: readonly string[] }
-  | { kind: 'number'; min: number; max: number }
+  | { kind: 'number'; min?: number | undefined; max?: number | undefined }
   | { kind: 'boolean' };
 
 /** Returns the values of a scorer whose values are not numbers. The first is the value that the scorer asks for. */
@@ -24,7 +24,7 @@ export function describeValues(values: ScorerValues): string {
     case 'categories':
       return values.values.map((value) => JSON.stringify(value)).join(' or ');
     case 'number':
-      return `a number from ${values.min} to ${values.max}`;
+      return values.min === undefined ? 'a number' : `a number from ${values.min} to ${values.max}`;
   }
 }
 
@@ -65,7 +65,8 @@ export function readValue(values: ScorerValues, given: unknown): string | number
     case 'number': {
       const text = typeof given === 'string' ? undress(given) : '';
       const number = typeof given === 'number' ? given : NUMBER.test(text) ? Number(text) : Number.NaN;
-      return number >= values.min && number <= values.max ? number : undefined;
+      const { min = -Number.MAX_VALUE, max = Number.MAX_VALUE } = values;
+      return number >= min && number <= max ? number : undefined;
     }
   }
 }

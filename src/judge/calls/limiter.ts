@@ -25,6 +25,7 @@ type Release = (outcome: CallOutcome) => void;
 
 export class AdaptiveLimiter {
   private most = MAX_CONCURRENT_CALLS;
+  private readonly followers: AdaptiveLimiter[] = [];
   private current = START_CONCURRENCY;
   private inFlight = 0;
   /** Starts the calls that wait, in the order in which they came. */
@@ -47,6 +48,15 @@ export class AdaptiveLimiter {
   set max(max: number) {
     this.most = max;
     this.admit();
+    for (const follower of this.followers) follower.max = max;
+  }
+
+  /** Returns a limiter for another service whose upper bound is that of this one. */
+  follower(): AdaptiveLimiter {
+    const follower = new AdaptiveLimiter();
+    follower.max = this.most;
+    this.followers.push(follower);
+    return follower;
   }
 
   get active(): number {

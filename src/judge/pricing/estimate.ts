@@ -14,7 +14,7 @@ import { MAX_RECORD_TOKENS } from '../prompt/build-prompt.ts';
 import type { AlwaysRule, CaptureContext } from '../scorers/always-rules.ts';
 import { applicability } from '../scorers/applicability.ts';
 import { chancesOf, isDrawn } from '../scorers/chances.ts';
-import { isJudgeScorer } from '../scorers/scorer-set.ts';
+import { isModelScorer } from '../scorers/scorer-set.ts';
 import { addSpend, emptySpend } from '../spend.ts';
 import type { JudgeScorer, Scorer } from '../types.ts';
 import {
@@ -53,7 +53,7 @@ export function createCostEstimator(
   options: EstimateOptions,
   always: AlwaysRule = () => undefined,
 ) {
-  const asked = scorers.filter(isJudgeScorer);
+  const asked = scorers.filter(isModelScorer);
   const total = totalOf(settings, options);
   return {
     /** Adds one capture that the run would trace. */
@@ -100,7 +100,7 @@ export function estimateFromSizes(
   sizes: { captures: number; bytes: number },
 ): CostEstimate {
   const total = totalOf(settings, options);
-  const asked = scorers.filter(isJudgeScorer);
+  const asked = scorers.filter(isModelScorer);
   total.counts.captures = sizes.captures;
   const judged = Math.round(sizes.captures * (options.sampleRate ?? 1));
   if (judged > 0 && asked.length > 0) {

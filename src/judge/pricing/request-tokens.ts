@@ -11,7 +11,7 @@ import { memoByScorers } from '../memo.ts';
 import { type ModelProperties, propertiesOf } from '../models/model-properties.ts';
 import { MAX_RECORD_TOKENS, systemPrompt } from '../prompt/build-prompt.ts';
 import { captureRecord } from '../prompt/record.ts';
-import { withExamples } from '../scorers/scorer-set.ts';
+import { isModelScorer, withExamples } from '../scorers/scorer-set.ts';
 import { estimateTokens } from '../tokens.ts';
 import type { JudgeScorer, Scorer, ScorerExample } from '../types.ts';
 
@@ -112,8 +112,7 @@ export const prefixTokens = memoByScorers((scorers): number => estimateTokens(sy
 const isCommon = ({ needs, sampleRate = 1 }: JudgeScorer): boolean =>
   sampleRate === 1 && needs.every((need) => need === 'request' || need === 'reply');
 
-const commonJudges = (scorers: readonly Scorer[]): JudgeScorer[] =>
-  scorers.filter((scorer): scorer is JudgeScorer => scorer.kind === 'judge' && isCommon(scorer));
+const commonJudges = (scorers: readonly Scorer[]): JudgeScorer[] => scorers.filter(isModelScorer).filter(isCommon);
 
 /** Returns why the model caches no prefix of these scorers; `undefined` if it does. */
 export function uncachedReason(scorers: readonly Scorer[], modelId: string): string | undefined {

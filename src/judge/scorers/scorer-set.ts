@@ -6,6 +6,7 @@ import type { Capture } from '../../captures/types.ts';
 import type { LabelScorer } from '../../core/contract/ground-truth.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import type { Guidelines } from '../../core/settings/guidelines-setting.ts';
+import { functionArn, type ScorerFunctions } from '../../core/settings/scorer-functions-setting.ts';
 import { codeScorerSchema, judgeScorerSchema } from '../scorer-schema.ts';
 import type { CodeScorer, JudgeScorer, Scorer, ScorerExample } from '../types.ts';
 import { codeScorers } from './code-scorers.ts';
@@ -59,6 +60,34 @@ export function guidelineScorer(name: string, guideline: Guidelines[string]): Ju
   };
 }
 
+/** Returns the scorer of a function. Its version is that of the function. */
+export function functionScorer(name: string, { arn: given, ...of }: ScorerFunctions[string]): JudgeScorer {
+  const { arn, qualifier } = functionArn(given);
+  const { values, better, severity, needs, share, ...cost } = of;
+  return {
+    kind: 'judge',
+    name,
+    version: qualifier,
+    question: `Asks ${given}`,
+    values: typeof values === 'string' ? { kind: values } : { kind: 'categories', values },
+    passes: better === 'high' ? 'yes' : 'no',
+    ...{ severity, needs },
+    ...(share !== undefined && { sampleRate: share }),
+    asks: { arn, qualifier, ...cost },
+  };
+}
+
+/** Returns the id of a scorer's function on assessments, such as `lambda:/faithfulness:7`; empty without one. */
+export const functionSource = ({ asks }: JudgeScorer): string =>
+  asks === undefined ? '' : `lambda:/${asks.arn.split(':').at(-1)}:${asks.qualifier}`;
+
+/** Returns the scorer with a version of its function in place of an alias. */
+export const withVersion = <S extends JudgeScorer>(scorer: S, qualifier = scorer.version): S => ({
+  ...scorer,
+  version: qualifier,
+  ...(scorer.asks && { asks: { ...scorer.asks, qualifier } }),
+});
+
 /** Returns the scorer with examples for the judge. Its version contains a digest of them. */
 export function withExamples(scorer: JudgeScorer, examples: readonly ScorerExample[]): JudgeScorer {
   if (examples.length === 0) return scorer;
@@ -75,10 +104,11 @@ interface ScorerSettings {
   /** `failures`: a yes/no scorer that passes answers without a rationale. Default: `all`. */
   rationales?: 'all' | 'failures' | undefined;
   examples?: typeof scorerExamples;
+  functions?: ScorerFunctions;
 }
 
 /**
- * Returns all active scorers, LLM scorers first.
+ * Returns all active scorers: those of the judge, of functions, and in code.
  * @throws PermanentError `InvalidScorers` with every problem of the set
  */
 export function scorersFor(settings: ScorerSettings = {}): readonly Scorer[] {
@@ -90,7 +120,8 @@ export function scorersFor(settings: ScorerSettings = {}): readonly Scorer[] {
   ]
     .map((scorer) => withExamples(scorer, Object.hasOwn(examples, scorer.name) ? (examples[scorer.name] ?? []) : []))
     .map((scorer) => (settings.rationales === 'failures' ? terse(scorer) : scorer));
-  return checkScorers([...judges, ...codeScorers]);
+  const functions = Object.entries(settings.functions ?? {}).map(([name, of]) => functionScorer(name, of));
+  return checkScorers([...judges, ...functions, ...codeScorers]);
 }
 
 /** @throws PermanentError `InvalidScorers` */
@@ -103,11 +134,17 @@ export function checkScorers(scorers: readonly Scorer[]): readonly Scorer[] {
     return `${name ?? 'the set'}${field.length > 0 ? `.${field.join('.')}` : ''}: ${issue.message}`;
   });
   throw new PermanentError('InvalidScorers', `The scorers are invalid: ${wrong.join('; ')}`, {
-    where: 'src/judge/scorers/default-scorers.json, src/judge/scorers/code-scorers.ts and JUDGE_GUIDELINES',
+    where:
+      'src/judge/scorers/default-scorers.json, src/judge/scorers/code-scorers.ts, JUDGE_GUIDELINES and SCORER_FUNCTIONS',
   });
 }
 
 export const isJudgeScorer = (scorer: Scorer): scorer is JudgeScorer => scorer.kind === 'judge';
+/** A scorer that asks a model, and no function. */
+export const isModelScorer = (scorer: Scorer): scorer is JudgeScorer =>
+  scorer.kind === 'judge' && scorer.asks === undefined;
+export const isFunctionScorer = (scorer: Scorer): scorer is JudgeScorer & Required<Pick<JudgeScorer, 'asks'>> =>
+  scorer.kind === 'judge' && scorer.asks !== undefined;
 export const isCodeScorer = (scorer: Scorer): scorer is CodeScorer => scorer.kind === 'code';
 
 /**

@@ -26,7 +26,7 @@ export function goodValue(scorer: PassingScorer | CodeScorer): string | boolean 
   if (!('values' in scorer)) return scorer.fails === undefined ? undefined : !scorer.fails;
   const { values, passes = 'yes' } = scorer;
   if (values.kind === 'number') return undefined;
-  if (values.kind === 'boolean') return true;
+  if (values.kind === 'boolean') return passes === 'yes';
   return values.kind === 'categories' ? values.values[0] : passes;
 }
 

@@ -12,6 +12,7 @@ import type { BatchJudging } from '../../judge/connect.ts';
 import { answeredBefore, JudgeHeld } from '../../judge/errors.ts';
 import { questionOf } from '../../judge/question.ts';
 import { chancesOf } from '../../judge/scorers/chances.ts';
+import { isModelScorer } from '../../judge/scorers/scorer-set.ts';
 import { addSpend, emptySpend } from '../../judge/spend.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import type { Budget } from '../../limits/budget.ts';
@@ -131,7 +132,7 @@ async function findRequests(
     // An absent trace is written with the answers of the job.
     const trace = stored.get(traceId) ?? (createsTraces(request) ? NO_TRACE_YET : undefined);
     const how = { ...options, chances: chancesOf(options, chunk.ranges[range]) };
-    const { judge } = pendingVerdicts(traceId, view, trace, scorers, how, run);
+    const { judge } = pendingVerdicts(traceId, view, trace, scorers.filter(isModelScorer), how, run);
     const question = judge.length === 0 ? undefined : digestOf(capture, deps);
     if (question === undefined || requests.has(question)) continue;
     const kept = await answers.acquireForJob(question, traceId, (job) => isAnswered(question, job));

@@ -17,7 +17,7 @@ import { SMALL_MALLOC } from '../../core/process/malloc.ts';
 import { collectGarbage, functionMb, residentMb, roomMb } from '../../core/process/memory.ts';
 import { captureTimeMs } from '../../core/process/within-time.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
-import { isJudgeScorer } from '../../judge/scorers/scorer-set.ts';
+import { isFunctionScorer, isJudgeScorer } from '../../judge/scorers/scorer-set.ts';
 import type { Scorer } from '../../judge/types.ts';
 import type { TraceStore } from '../../mlflow/client.ts';
 import type { HeavyJob, HeavyWork } from './heavy-process.ts';
@@ -138,6 +138,7 @@ export function heavyCapturesOf(
     ...{ experimentId, endpointName, truth },
     ...(store && { trace: { run, form: await store.spansForm(await store.getExperiment(experimentId)) } }),
     ...(scorers.length > 0 && { judged: scorers.filter(isJudgeScorer).map(({ needs }) => needs) }),
+    isForFunctions: scorers.some(isFunctionScorer),
   }));
 }
 

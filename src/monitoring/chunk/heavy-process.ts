@@ -13,6 +13,7 @@ import { collectGarbage } from '../../core/process/memory.ts';
 import { timeOf, withinTime } from '../../core/process/within-time.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
 import { predictionRows } from '../../ground-truth/predictions/predictions.ts';
+import { sidesOf } from '../../judge/functions/record.ts';
 import { MAX_RECORD_TOKENS } from '../../judge/prompt/build-prompt.ts';
 import { captureRecord } from '../../judge/prompt/record.ts';
 import { replyTokens } from '../../judge/scorers/always-rules.ts';
@@ -29,6 +30,8 @@ export interface HeavyWork {
   trace?: { run: string; form: SpansForm };
   /** The needs of the scorers that the judge answers. Absent if captures are not judged. */
   judged?: JudgeScorer['needs'][];
+  /** The functions of scorers get its record. */
+  isForFunctions?: boolean;
   truth: GroundTruthSettings;
 }
 
@@ -76,6 +79,7 @@ function worksOf(capture: Capture, { bytes, place }: RawLine, work: HeavyWork): 
           ...judged.map((needs) => () => applicability(capture, { needs })),
           ...codeScorers.map((scorer) => () => scoreOf(scorer, capture)),
           () => captureRecord(capture, MAX_RECORD_TOKENS),
+          ...(work.isForFunctions ? [() => sidesOf(capture)] : []),
           () => replyTokens(capture),
         ]),
     ...(truth.days === 0 ? [] : [() => predictionRows(capture, traceId, { ...place, endpointName }, truth)]),

@@ -6,11 +6,13 @@ import type { Capture } from '../../captures/types.ts';
 import type { JudgeSpend } from '../../core/contract/receipts.ts';
 import { yieldToEventLoop } from '../../core/process/concurrency.ts';
 import { ownFault, unlessFaulty } from '../../core/process/own-fault.ts';
-import { timeOf } from '../../core/process/within-time.ts';
+import { timeOf, withinTime } from '../../core/process/within-time.ts';
 import { answeredBefore, type HeldFor, JudgeHeld } from '../../judge/errors.ts';
+import { type RecordSource, scorerRecord } from '../../judge/functions/record.ts';
 import { questionOf } from '../../judge/question.ts';
+import { functionSource, isFunctionScorer, isModelScorer } from '../../judge/scorers/scorer-set.ts';
 import { addSpend, emptySpend } from '../../judge/spend.ts';
-import type { JudgeScorer, Verdict } from '../../judge/types.ts';
+import type { JudgeMoney, JudgeResult, JudgeScorer, Scorer, Verdict } from '../../judge/types.ts';
 import type { NewAssessment } from '../../mlflow/types.ts';
 import type { ScorerOutcome } from '../outcomes/line-outcome.ts';
 import { Answers, type Kept, knownVerdicts, leftToJudge, paidElsewhere, withResult } from './answers.ts';
@@ -31,15 +33,22 @@ interface Work {
   pending: PendingVerdicts;
 }
 
-/** A question to the judge that this attempt has claimed. */
-interface Asking extends Work {
+/** A question to the judge, or to the function of a scorer. */
+interface Asking extends Pick<Work, 'traceId'> {
   question: string;
-  kept: Kept;
-  /** The scorers without a known verdict. */
-  open: readonly JudgeScorer[];
+  scorers: readonly JudgeScorer[];
+  /** The verdicts are kept without texts. */
+  isBare: boolean;
+  /** The answers of the batch job, if it is a question to the judge. */
+  batch?: BatchAnswers | undefined;
+  ask(open: readonly JudgeScorer[], money: JudgeMoney): Promise<JudgeResult>;
 }
 
-/** The judge’s answers about a capture, from this attempt or an earlier one. */
+/** A capture for the functions of scorers. */
+type FunctionWork = RecordSource & Pick<Work, 'pending'>;
+type Read = <T>(use: (capture: Capture) => T) => Promise<T>;
+
+/** The answers about a capture, from this attempt or an earlier one. */
 interface Answered {
   verdicts: Verdict[];
   /** The budget, or the provider’s day, had no room for the scorers without a verdict. */
@@ -55,6 +64,13 @@ export interface CaptureOutcome extends Pick<Answered, 'failure'> {
   without: ScorerOutcome[];
 }
 
+/** Returns the outcome of a capture by all of its scorers. */
+export const joined = (all: readonly CaptureOutcome[]): CaptureOutcome => ({
+  assessments: all.flatMap(({ assessments }) => assessments),
+  without: all.flatMap(({ without }) => without),
+  failure: all.find(({ failure }) => failure !== undefined)?.failure,
+});
+
 /** The outcome of a capture that is not judged now. If its trace is in MLflow, it waits for the next attempt. */
 export const NOT_JUDGED: CaptureOutcome = { assessments: [], without: [] };
 
@@ -68,6 +84,7 @@ export class CaptureAssessor {
   readonly #run: string;
   readonly #deps: AssessDependencies;
   readonly #answers: Answers;
+  #functions: ReturnType<NonNullable<AssessDependencies['functions']>> | undefined;
   /** The questions that this attempt is asking now. */
   readonly #asking = new Map<string, Promise<unknown>>();
 
@@ -94,8 +111,46 @@ export class CaptureAssessor {
    */
   async assess(work: Work, signal: AbortSignal | undefined): Promise<CaptureOutcome> {
     const outcome = await this.#outcome(work, signal).catch((error: unknown) => this.#failed(work, error));
-    if (work.capture.content !== 'none') return outcome;
-    return { ...outcome, assessments: outcome.assessments.map(withoutWords) };
+    return bareIf(work.capture.content === 'none', outcome);
+  }
+
+  /**
+   * Asks the functions of the capture's scorers. Until they answer, the capture need not stay in memory.
+   *
+   * @param read gives the capture when there is room for it
+   * @returns `undefined` without such scorers
+   */
+  askFunctions(work: FunctionWork, read: Read, signal: AbortSignal): Promise<CaptureOutcome> | undefined {
+    const scorers = work.pending.judge.filter(isFunctionScorer);
+    if (scorers.length === 0) return undefined;
+    const outcomes = scorers.map((scorer) =>
+      this.#askFunction(scorer, work, read, signal).catch((failure: unknown): CaptureOutcome => {
+        const fault = ownFault(failure);
+        if (fault === undefined) return { ...NOT_JUDGED, failure };
+        return { assessments: [failedAssessment(scorer, '', this.contextOf(work), fault)], without: [] };
+      }),
+    );
+    return Promise.all(outcomes).then(joined);
+  }
+
+  async #askFunction(
+    scorer: JudgeScorer,
+    work: FunctionWork,
+    read: Read,
+    signal: AbortSignal,
+  ): Promise<CaptureOutcome> {
+    this.#functions ??= this.#deps.functions?.(signal);
+    const asked = this.#functions?.get(scorer.name);
+    if (asked === undefined) throw new Error(`The function of ${scorer.name} is not connected`);
+    const { traceId } = work;
+    const { question, record, isBare } = await read((capture) => {
+      const made = withinTime(this.timeMsOf(capture), () => scorerRecord(capture, work));
+      const isBare = capture.content === 'none';
+      return { question: made.digest(functionSource(scorer)), record: JSON.stringify(made.record), isBare };
+    });
+    const ask = () => asked.ask(record);
+    const answered = await this.#answered({ traceId, question, scorers: [scorer], isBare, ask }, signal);
+    return bareIf(isBare, this.#outcomeOf(answered, [scorer], this.contextOf(work)));
   }
 
   /** Returns an error assessment for each scorer without a verdict. */
@@ -122,8 +177,9 @@ export class CaptureAssessor {
     await yieldToEventLoop();
     const { sourceId } = this.#deps.judge;
     const context = this.contextOf(work);
-    const asks = pending.judge.length > 0 && signal !== undefined;
-    const answered = asks ? await this.#answered(work, signal) : NOT_ASKED;
+    const scorers = pending.judge.filter(isModelScorer);
+    const asks = scorers.length > 0 && signal !== undefined;
+    const answered = asks ? await this.#answered(this.#toJudge(work, scorers, signal), signal) : NOT_ASKED;
     await yieldToEventLoop();
     const assessments = pending.failed.map(({ scorer, fault }) => failedAssessment(scorer, sourceId, context, fault));
     const without: ScorerOutcome[] = [];
@@ -131,24 +187,40 @@ export class CaptureAssessor {
       if ('term' in scored) without.push(scored);
       else assessments.push(scored);
     }
-    const byName = new Map(pending.judge.map((scorer) => [scorer.name, scorer]));
-    const { verdicts, heldFor, failure } = answered;
-    for (const verdict of verdicts) {
-      const scorer = byName.get(verdict.scorer);
-      if (scorer !== undefined) assessments.push(verdictAssessment(scorer, verdict, sourceId, context));
-      byName.delete(verdict.scorer);
-    }
-    if (heldFor === undefined) return { assessments, without, failure };
-    const reason = heldFor === 'budget' ? undefined : heldFor;
-    const held = [...byName.keys()].map((scorer): ScorerOutcome => ({ scorer, term: 'heldByBudget', reason }));
-    return { assessments, without: [...without, ...held], failure };
+    return joined([{ assessments, without }, this.#outcomeOf(answered, scorers, context)]);
   }
 
-  /** Asks the judge for the missing verdicts. Only one of several captures with the same question asks at a time. */
-  async #answered(work: Work, signal: AbortSignal): Promise<Answered> {
-    const question = this.questionOf(work);
+  /** @param scorers that were asked */
+  #outcomeOf(
+    { verdicts, heldFor, failure }: Answered,
+    scorers: readonly JudgeScorer[],
+    context: VerdictContext,
+  ): CaptureOutcome {
+    const byName = new Map(scorers.map((scorer) => [scorer.name, scorer]));
+    const assessments = verdicts.flatMap((verdict) => {
+      const scorer = byName.get(verdict.scorer);
+      byName.delete(verdict.scorer);
+      return scorer === undefined ? [] : [verdictAssessment(scorer, verdict, this.#deps.judge.sourceId, context)];
+    });
+    const reason = heldFor === 'budget' ? undefined : heldFor;
+    const open = heldFor === undefined ? [] : [...byName.keys()];
+    const held = open.map((scorer): ScorerOutcome => ({ scorer, term: 'heldByBudget', reason }));
+    return { assessments, without: held, failure };
+  }
+
+  #toJudge({ traceId, capture }: Work, scorers: readonly JudgeScorer[], signal: AbortSignal): Asking {
+    const question = this.questionOf({ traceId, capture });
+    const isBare = capture.content === 'none';
+    const { judge } = this.#deps;
+    const ask: Asking['ask'] = (open, money) => judge.judge(capture, open, signal, money);
+    return { traceId, question, scorers, isBare, batch: this.batch, ask };
+  }
+
+  /** Asks for the missing verdicts. Only one of several captures with the same question asks at a time. */
+  async #answered(asking: Asking, signal: AbortSignal): Promise<Answered> {
+    const { question } = asking;
     while (this.#asking.has(question)) await this.#asking.get(question);
-    const answered = this.#knownOrAsked(work, question, signal);
+    const answered = this.#knownOrAsked(asking, signal);
     const ended = answered.catch(() => undefined).then(() => this.#asking.delete(question));
     this.#asking.set(question, ended);
     return answered;
@@ -160,37 +232,44 @@ export class CaptureAssessor {
     return unlessFaulty(this.timeMsOf(capture), digest, () => traceId);
   }
 
-  async #knownOrAsked(work: Work, question: string, signal: AbortSignal): Promise<Answered> {
-    const { traceId, pending } = work;
+  /** Returns the digests of the questions to the functions of scorers, none if the capture provokes a fault. */
+  functionQuestions(capture: Capture, work: RecordSource, scorers: readonly Scorer[]): string[] {
+    const functions = scorers.filter(isFunctionScorer);
+    const digests = () => functions.map((one) => scorerRecord(capture, work).digest(functionSource(one)));
+    return functions.length === 0 ? [] : unlessFaulty(this.timeMsOf(capture), digests, () => []);
+  }
+
+  async #knownOrAsked(asking: Asking, signal: AbortSignal): Promise<Answered> {
+    const { traceId, question, scorers } = asking;
     const about = { run: this.#run, traceId };
-    const knownOf = (kept: Kept): Verdict[] => knownVerdicts(kept, about, pending.judge);
-    const isEnough = (so: Kept): boolean => knownOf(so).length === pending.judge.length;
+    const knownOf = (kept: Kept): Verdict[] => knownVerdicts(kept, about, scorers);
+    const isEnough = (so: Kept): boolean => knownOf(so).length === scorers.length;
     const kept = await this.#answers.acquire(question, isEnough, signal);
     const known = knownOf(kept);
-    const open = pending.judge.filter(({ name }) => !known.some(({ scorer }) => scorer === name));
+    const open = scorers.filter(({ name }) => !known.some(({ scorer }) => scorer === name));
     if (open.length === 0) return { verdicts: known };
-    const answered = await this.#ask({ ...work, question, kept, open }, signal);
+    const answered = await this.#ask(asking, kept, open);
     return { ...answered, verdicts: [...known, ...answered.verdicts] };
   }
 
   /**
-   * Asks the judge, and stores its answers. Answers that cannot be stored are used, but the attempt fails afterwards.
+   * Asks, and stores the answers. Answers that cannot be stored are used, but the attempt fails afterwards.
+   *
+   * @param open the scorers without a known verdict
    */
-  async #ask({ traceId, capture, question, kept, open }: Asking, signal: AbortSignal): Promise<Answered> {
+  async #ask({ traceId, question, isBare, batch, ask }: Asking, kept: Kept, open: readonly JudgeScorer[]) {
     let isKept = false;
     try {
       // An attempt stores every answer that it has read from a job.
       const isRead = kept.answers.some(({ run }) => run === (kept.job?.run ?? this.#run));
-      const from = await this.batch?.of(question, { ...kept.job, isRead });
-      const { judge } = this.#deps;
+      const from = await batch?.of(question, { ...kept.job, isRead });
       let failure: unknown;
       const known = kept.answers.map(({ verdict }) => verdict);
       const money = { leftOpen: leftToJudge(kept, open), known, ...(from?.money ?? { limit: this.#deps.limit }) };
-      const answered = await judge.judge(capture, open, signal, money).catch((error: unknown) => {
+      const answered = await ask(open, money).catch((error: unknown) => {
         failure = error;
         return answeredBefore(error);
       });
-      const isBare = capture.content === 'none';
       const result = isBare ? { ...answered, verdicts: answered.verdicts.map(verdictWithoutWords) } : answered;
       const spend = spendBeyond(result.spend, from?.paid);
       addSpend(this.spend, spend);
@@ -215,6 +294,10 @@ export class CaptureAssessor {
     }
   }
 }
+
+/** Removes texts for `CONTENT=none`. */
+const bareIf = (isBare: boolean, outcome: CaptureOutcome): CaptureOutcome =>
+  isBare ? { ...outcome, assessments: outcome.assessments.map(withoutWords) } : outcome;
 
 /** Returns the cost of judging a capture, without the answer of the batch job, which is already paid. */
 function spendBeyond(spend: JudgeSpend, paid: JudgeSpend | undefined): JudgeSpend {

@@ -4,9 +4,11 @@ import { assessmentIdOf } from '../../captures/trace/ids.ts';
 import type { Capture } from '../../captures/types.ts';
 import { VERDICT_ERRORS } from '../../judge/errors.ts';
 import { scoreOf } from '../../judge/scorers/code-scorers.ts';
+import { functionSource, isModelScorer } from '../../judge/scorers/scorer-set.ts';
 import type { CodeScorer, JudgeScorer, Scorer, Verdict } from '../../judge/types.ts';
 import {
   CASCADE_JUDGE,
+  COMPUTED,
   JUDGE_COST,
   JUDGE_INPUT_TOKENS,
   JUDGE_OUTPUT_TOKENS,
@@ -33,20 +35,18 @@ export interface VerdictContext {
   replaces: ReadonlySet<string>;
 }
 
-const codeSource = ({ name }: { name: string }): string => `code:/${name}`;
-
 /** Returns the fields of every assessment by a scorer. */
 function common(scorer: Scorer, judge: string, context: VerdictContext) {
   const replaces = context.replaces.has(scorer.name);
   // A new verdict next to an older verdict by the same scorer and model needs a different id, so add the run.
   const version = replaces ? `${scorer.version}\n${context.run}` : scorer.version;
-  const sourceId = scorer.kind === 'code' ? codeSource(scorer) : judge;
+  const sourceId = scorer.kind === 'code' ? `${COMPUTED}${scorer.name}` : functionSource(scorer) || judge;
   return {
     assessmentId: assessmentIdOf(context.traceId, scorer.name, version, sourceId),
     traceId: context.traceId,
     name: scorer.name,
     sourceId,
-    sourceType: scorer.kind === 'code' ? ('CODE' as const) : ('LLM_JUDGE' as const),
+    sourceType: isModelScorer(scorer) ? ('LLM_JUDGE' as const) : ('CODE' as const),
     createTimeMs: Date.now(),
     metadata: {
       [SCORER_NAME]: scorer.name,
@@ -67,7 +67,7 @@ function sampleMetadata(
   return stratum === sample ? own : { ...own, [STRATUM_METADATA]: scorerSample(stratum, scorer, isByNumber) };
 }
 
-/** The error code of a code scorer, in addition to the judge's codes. */
+/** The error code of a scorer in code or of a function, in addition to the judge's codes. */
 const SCORER_FAILED = 'ScorerFailed';
 
 /**
@@ -80,7 +80,7 @@ export function failedAssessment(
   judge: string,
   context: VerdictContext,
   fault: string,
-  code: string = scorer.kind === 'code' ? SCORER_FAILED : VERDICT_ERRORS.failed,
+  code: string = isModelScorer(scorer) ? VERDICT_ERRORS.failed : SCORER_FAILED,
 ): NewAssessment {
   return { ...common(scorer, judge, context), error: { code, message: fault } };
 }

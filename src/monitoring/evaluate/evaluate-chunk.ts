@@ -4,6 +4,7 @@
  */
 import { capturePathOf } from '../../captures/files/capture-path.ts';
 import { callerOf, chosenId } from '../../captures/trace/build.ts';
+import type { Capture } from '../../captures/types.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { EvaluateReceipt, JudgeSpend, LogReceipt } from '../../core/contract/receipts.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
@@ -30,7 +31,7 @@ import type { PlannedWork } from './outcome-of.ts';
 import { NO_TRACE_YET, pendingVerdicts } from './pending-verdicts.ts';
 import { type ChunkCaptures, type HeavyLine, type ReadCapture, readCaptures } from './read-captures.ts';
 import { traceEach } from './trace-each.ts';
-import type { EvaluateDependencies } from './types.ts';
+import { type EvaluateDependencies, NO_JUDGE } from './types.ts';
 import { VerdictWriter } from './verdict-writer.ts';
 
 /**
@@ -144,7 +145,7 @@ class EvaluateChunk {
     const stored = await this.#writer.existing(ids);
     const signal = AbortSignal.timeout(Math.max(1, remainingMs() - FINISH_RESERVE_MS));
     const beforeHeavy = async ({ raw }: HeavyLine): Promise<void> => {
-      await this.#writer.flush();
+      await this.#writer.written();
       if (atWork.isEach) await atWork.begin(raw.place);
       else atWork.checkTime();
     };
@@ -159,7 +160,7 @@ class EvaluateChunk {
     this.#paidByOthers = (await this.#deps.answers?.paidByOthers(this.#repeated)) ?? {};
     await closeLines(this.#request, this.#deps, this.#outcomes);
     this.#isLogged = true;
-    const failure = this.#stop ?? this.#withoutAnswer;
+    const failure = this.#stop ?? this.#withoutAnswer ?? this.#writer.functionFailure;
     if (failure !== undefined) throw failure;
   }
 
@@ -173,7 +174,11 @@ class EvaluateChunk {
   #assessAll(work: Iterable<PlannedWork>, signal: AbortSignal, atWork: LineAtWork): Promise<void> {
     return forEachConcurrently(atWork.isEach ? 1 : CAPTURES_AT_ONCE, work, async (item) => {
       if (atWork.isEach) await this.#writer.flush().then(() => atWork.begin(item.raw.place, item.question));
-      await this.#writer.add(item, await this.#assess(item, signal));
+      const read = <T>(use: (capture: Capture) => T) =>
+        this.#writer.memory.pass(item.weight, async () => use(item.read()));
+      const isAsked = item.onlyTraced === undefined && this.#stop === undefined && !signal.aborted;
+      const later = isAsked ? this.#assessor.askFunctions(item, read, signal) : undefined;
+      await this.#writer.add(item, await this.#assess(item, signal), later);
     });
   }
 
@@ -221,8 +226,9 @@ class EvaluateChunk {
     const capture = line.read();
     const isAsked = isRepeated(this.#request) && this.#deps.answers !== undefined;
     const question = isAsked ? this.#assessor.questionOf({ traceId, capture }) : undefined;
-    if (question !== undefined) this.#repeated.add(question);
     const stored = allStored.get(traceId);
+    const others = isAsked ? this.#assessor.functionQuestions(capture, { ...line, stored }, scorers) : [];
+    for (const each of question === undefined ? [] : [question, ...others]) this.#repeated.add(each);
     const isAbsent = stored === undefined && this.#mayCreate;
     const { variant } = capturePathOf(line.raw.place.key);
     const rule = () => always(capture, { variant });
@@ -305,12 +311,6 @@ type Line = ChunkCaptures['faulty'][number];
 
 /** The errors of a capture whose batch job ended without an answer. */
 const WITHOUT_ANSWER = new Set(['JudgeBatchFailed', 'JudgeBatchRefused']);
-
-const unasked = (): never => {
-  throw new Error('A chunk that is only traced was judged');
-};
-
-const NO_JUDGE = { judge: { sourceId: '', judge: unasked, maxCostUsd: unasked }, scorers: [], always: () => undefined };
 
 /**
  * Writes only the missing traces, and a receipt whether it succeeds or fails. @throws the error that stopped the chunk

@@ -8,6 +8,7 @@ import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { boundsOf } from '../../judge/scorers/values.ts';
 import {
   CASCADE_JUDGE,
+  isComputed,
   JUDGE_COST,
   type NewAssessment,
   RUN_METADATA,
@@ -20,7 +21,7 @@ import { type CaptureFacts, type CountedCapture, exchangeDigest, ownVerdicts } f
 import type { Evaluation, LineOutcome, LineVerdict, ScorerOutcome } from '../outcomes/line-outcome.ts';
 import { timeOfLine, variantOfLine } from '../outcomes/rows.ts';
 import type { WriteItem, WrittenTrace } from '../write/chunk-writer.ts';
-import type { CaptureOutcome } from './assess-capture.ts';
+import { type CaptureOutcome, joined } from './assess-capture.ts';
 import type { PendingVerdicts } from './pending-verdicts.ts';
 import type { ReadCapture } from './read-captures.ts';
 
@@ -42,6 +43,26 @@ export interface Finished {
 }
 /** An item whose assessments are those that are written. */
 export type FinishedItem = WriteItem & Finished;
+
+/** An item that was written, its result, and the revision of its facts. */
+export type Settled = readonly [item: FinishedItem, result: WrittenTrace, revision: number];
+
+/** Returns an item together with the assessments that were written after its trace. */
+export function withLater(
+  [item, before]: Settled,
+  later: CaptureOutcome,
+  after: WrittenTrace,
+  revision: number,
+): Settled {
+  const outcome = joined([item.outcome, later]);
+  const result = {
+    ...before,
+    trace: after.trace === 'missing' ? after.trace : before.trace,
+    assessments: [...before.assessments, ...after.assessments],
+    written: new Set([...before.written, ...after.written]),
+  };
+  return [{ ...item, outcome, assessments: outcome.assessments }, result, revision];
+}
 
 /**
  * @param revision of the stored facts about the trace
@@ -206,7 +227,7 @@ function lineVerdicts(
 
 /** @param payer the run, if it may have paid for the assessment */
 function verdictOf(assessment: NewAssessment | StoredAssessment, payer?: string): LineVerdict & { scorer: string } {
-  const { name, value, metadata, sourceType, sourceId, assessmentId } = assessment;
+  const { name, value, metadata, sourceId, assessmentId } = assessment;
   const errorCode = 'error' in assessment ? assessment.error?.code : undefined;
   const judge = metadata[CASCADE_JUDGE] ?? sourceId;
   const version = hash('sha256', JSON.stringify([judge, metadata[SCORER_VERSION]]));
@@ -216,7 +237,7 @@ function verdictOf(assessment: NewAssessment | StoredAssessment, payer?: string)
     state: value === undefined ? 'failed' : 'given',
     ...(value !== undefined && { value: String(value) }),
     ...(typeof value === 'number' && { number: value }),
-    ...{ errorCode, isCode: sourceType === 'CODE', judge, version: version.slice(0, VERSION_DIGITS), stratum },
+    ...{ errorCode, isCode: isComputed(assessment), judge, version: version.slice(0, VERSION_DIGITS), stratum },
     usd: stratum !== undefined && metadata[RUN_METADATA] === payer ? Number(metadata[JUDGE_COST] ?? 0) : 0,
     assessmentId,
   };

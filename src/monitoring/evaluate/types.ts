@@ -1,6 +1,7 @@
 /** The dependencies of the evaluation of a chunk. */
 
 import type { JudgeSpend } from '../../core/contract/receipts.ts';
+import type { ScorerFunction } from '../../judge/functions/scorer-function.ts';
 import type { AlwaysRule } from '../../judge/scorers/always-rules.ts';
 import type { Judge, JudgeMoney, Scorer } from '../../judge/types.ts';
 import type { SpendingLimit } from '../../limits/spending-limit.ts';
@@ -11,6 +12,8 @@ export interface EvaluateDependencies extends ChunkDependencies {
   judge: Judge;
   scorers: readonly Scorer[];
   always: AlwaysRule;
+  /** Returns the functions of scorers, by the name of the scorer. The signal ends their asking. */
+  functions?(signal: AbortSignal): ReadonlyMap<string, Pick<ScorerFunction, 'ask'>>;
   /** Absent when no budget is set. */
   limit?: SpendingLimit;
   /** The judge's known answers. Absent: only the answers of this attempt. */
@@ -21,8 +24,19 @@ export interface EvaluateDependencies extends ChunkDependencies {
   timeMs?: number;
 }
 
+const unasked = (): never => {
+  throw new Error('A chunk that is only traced was judged');
+};
+
+/** Of a chunk that is only traced. */
+export const NO_JUDGE: Pick<EvaluateDependencies, 'judge' | 'scorers' | 'always'> = {
+  judge: { sourceId: '', judge: unasked, maxCostUsd: unasked },
+  scorers: [],
+  always: () => undefined,
+};
+
 /** The dependencies for assessing one capture. */
-export type AssessDependencies = Pick<EvaluateDependencies, 'judge' | 'limit' | 'answers' | 'timeMs'>;
+export type AssessDependencies = Pick<EvaluateDependencies, 'judge' | 'functions' | 'limit' | 'answers' | 'timeMs'>;
 
 /** The answers of a batch job to the requests of a chunk. */
 export interface BatchAnswers {

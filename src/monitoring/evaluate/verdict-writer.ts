@@ -1,20 +1,28 @@
 /**
  * Writes the results of captures to MLflow: an absent trace together with its verdicts, and the verdicts of an existing
- * trace one by one. Then it records the outcomes.
+ * trace one by one, as those of functions that answer after the trace was written. Then it records the outcomes.
  */
 
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
-import { yieldToEventLoop } from '../../core/process/concurrency.ts';
+import { forEachConcurrently, yieldToEventLoop } from '../../core/process/concurrency.ts';
 import { weightAtOnce } from '../../core/process/memory.ts';
+import { batches } from '../../core/values/batches.ts';
 import type { Scorer } from '../../judge/types.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
 import type { ChunkDependencies } from '../chunk/attempt.ts';
 import type { LineOutcomes } from '../outcomes/line-outcome.ts';
-import { ChunkWriter, type WriteOutcome } from '../write/chunk-writer.ts';
+import { ChunkWriter, type WriteOutcome, type WrittenTrace } from '../write/chunk-writer.ts';
 import { traceLine } from '../write/trace-line.ts';
-import type { CaptureOutcome } from './assess-capture.ts';
+import { type CaptureOutcome, joined, NOT_JUDGED } from './assess-capture.ts';
 import { MemoryBudget } from './held-captures.ts';
-import { type Finished, type FinishedItem, outcomeOf, type PlannedWork } from './outcome-of.ts';
+import {
+  type Finished,
+  type FinishedItem,
+  outcomeOf,
+  type PlannedWork,
+  type Settled,
+  withLater,
+} from './outcome-of.ts';
 
 /**
  * Number of captures that are written together: one OTLP request, and one read of the existing traces. The first
@@ -31,7 +39,23 @@ const BATCH_WEIGHT = 64 * 1024 * 1024;
 /** While one batch waits for MLflow, the next is read and built. */
 const BATCHES_AT_ONCE = 2;
 
+/** The outcome by the functions of scorers; without one while they are asked. */
+interface Later {
+  asked: Promise<void>;
+  outcome?: CaptureOutcome;
+}
+
+type Waiting = Finished & { later?: Later | undefined };
+
+/** A capture that was written before its functions answered. */
+interface Open {
+  first: Settled;
+  later: Later;
+}
+
 export class VerdictWriter {
+  /** The first failure of a function, which stops no other scorer. */
+  functionFailure: unknown;
   /** The first failure. No trace is written after it. */
   failure: unknown;
   readonly #request: ChunkRequest;
@@ -41,7 +65,8 @@ export class VerdictWriter {
   /** Whether the captures are judged before they are written. */
   readonly #areJudged: boolean;
   readonly memory = new MemoryBudget();
-  #waiting: Finished[] = [];
+  #waiting: Waiting[] = [];
+  readonly #open: Open[] = [];
   #weight = 0;
   #atOnce: number;
   readonly #writing: Promise<void>[] = [];
@@ -64,9 +89,11 @@ export class VerdictWriter {
   /**
    * Adds a capture, which is written with the next batch. Waits while a whole batch is waiting for MLflow: judging further ahead
    * would only take memory, and processor time that the writing needs.
+   *
+   * @param asked the outcome by functions, which the trace does not wait for
    */
-  async add(work: PlannedWork, outcome: CaptureOutcome): Promise<void> {
-    this.#waiting.push({ work, outcome });
+  async add(work: PlannedWork, outcome: CaptureOutcome, asked?: Promise<CaptureOutcome>): Promise<void> {
+    this.#waiting.push({ work, outcome, later: asked && this.#laterOf(asked) });
     this.#weight += work.weight;
     if (this.#waiting.length >= this.#atOnce || this.#weight >= weightAtOnce()) {
       this.#start();
@@ -75,15 +102,63 @@ export class VerdictWriter {
     await this.#writing.at(-BATCHES_AT_ONCE - 1);
   }
 
+  #laterOf(asked: Promise<CaptureOutcome>): Later {
+    const later: Later = {
+      asked: asked.then((outcome) => {
+        later.outcome = outcome;
+        this.functionFailure ??= outcome.failure;
+      }),
+    };
+    return later;
+  }
+
   /**
-   * Writes the waiting captures, and waits until everything is written.
+   * Writes the waiting captures, and waits until they are written.
+   *
+   * @throws the first failure to write
+   */
+  async written(): Promise<void> {
+    this.#start();
+    await Promise.all(this.#writing);
+    if (this.failure !== undefined) throw this.failure;
+  }
+
+  /**
+   * Writes everything, also the assessments of functions that still are asked.
    *
    * @throws the first failure to write
    */
   async flush(): Promise<void> {
-    this.#start();
-    await Promise.all(this.#writing);
+    await this.written().catch(() => undefined);
+    const open = this.#open.splice(0);
+    await Promise.all(open.map(({ later }) => later.asked));
+    await forEachConcurrently(BATCHES_AT_ONCE, batches(open, AT_ONCE.most), async (batch) => {
+      await this.#writeLater(batch).catch((error: unknown) => {
+        this.failure ??= error;
+      });
+    });
     if (this.failure !== undefined) throw this.failure;
+  }
+
+  /** Writes the later assessments of captures, whose outcomes are whole then. */
+  async #writeLater(batch: readonly Open[]): Promise<void> {
+    const whole = new Map(batch.map((open) => [open, open.first]));
+    const settle = (open: Open, after: WrittenTrace, revision: number): void => {
+      whole.set(open, withLater(open.first, open.later.outcome ?? NOT_JUDGED, after, revision));
+    };
+    const items = batch.flatMap((open) => {
+      const [{ traceId }, result, revision] = open.first;
+      const { assessments } = open.later.outcome ?? NOT_JUDGED;
+      if (assessments.length > 0) return [{ traceId, assessments, open }];
+      settle(open, { ...result, assessments, written: new Set() }, revision);
+      return [];
+    });
+    try {
+      if (this.failure === undefined)
+        await this.#writer.write(items, ({ open }, result, revision) => settle(open, result as WrittenTrace, revision));
+    } finally {
+      for (const settled of whole.values()) this.#tell(...settled);
+    }
   }
 
   #start(): void {
@@ -101,20 +176,20 @@ export class VerdictWriter {
     );
   }
 
-  async #write(batch: readonly Finished[]): Promise<void> {
+  async #write(batch: readonly Waiting[]): Promise<void> {
     const existing = batch.flatMap(({ work }) => (work.facts === undefined ? [] : (work.stored ?? [])));
     const incomplete = await this.#writer.incomplete(existing);
     const isTraced = ({ stored, traceId }: PlannedWork): boolean => stored === undefined || incomplete.has(traceId);
     const weight = batch.reduce((sum, { work }) => sum + (isTraced(work) ? work.weight : 0), 0);
     await this.memory.pass(weight, async () => {
-      let items: FinishedItem[] = [];
+      let items: (FinishedItem & Pick<Waiting, 'later'>)[] = [];
       let traced = 0;
       const flush = async (): Promise<void> => {
         await this.#writer.write(items, (...settled) => this.#settle(...settled));
         items = [];
         traced = 0;
       };
-      for (const { work, outcome } of batch) {
+      for (const { work, outcome: first, later } of batch) {
         await yieldToEventLoop();
         const { trace, refused } = isTraced(work) ? this.#traceOf(work) : {};
         if (refused !== undefined) {
@@ -124,7 +199,9 @@ export class VerdictWriter {
         const more = trace === undefined ? 0 : Math.max(work.weight, trace.spans.length * SPAN_BYTES);
         if (traced + more > Math.min(BATCH_WEIGHT, weightAtOnce())) await flush();
         const { traceId, stored } = work;
-        items.push({ traceId, stored, trace, assessments: outcome.assessments, work, outcome });
+        const outcome = later?.outcome === undefined ? first : joined([first, later.outcome]);
+        const open = later?.outcome === undefined ? later : undefined;
+        items.push({ traceId, stored, trace, assessments: outcome.assessments, work, outcome, later: open });
         traced += more;
       }
       await flush();
@@ -135,9 +212,14 @@ export class VerdictWriter {
     return traceLine({ ...work, capture: work.read() }, this.#request, this.#environment);
   }
 
-  #settle(item: FinishedItem, result: WriteOutcome, revision: number): void {
+  #settle({ later, ...item }: FinishedItem & Pick<Waiting, 'later'>, result: WriteOutcome, revision: number): void {
     const { work } = item;
     if (result.trace === 'refused') this.#outcomes.quarantine(work, result.reason, work);
-    else this.#outcomes.lines.push(outcomeOf(item, result, revision, this.#request, this.#areJudged));
+    else if (later === undefined) this.#tell(item, result, revision);
+    else this.#open.push({ first: [item, result, revision], later });
+  }
+
+  #tell(...[item, result, revision]: Settled): void {
+    this.#outcomes.lines.push(outcomeOf(item, result, revision, this.#request, this.#areJudged));
   }
 }

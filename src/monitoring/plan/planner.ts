@@ -43,7 +43,8 @@ export async function planCaptures(request: PlanRequest, deps: PlannerDependenci
   assertOptions(request, given);
   const previous = await previousPart(request, deps);
   // The first part has decided for all captures of the run.
-  const options = previous?.options.chance === undefined ? given : { ...given, chance: previous.options.chance };
+  const { chance, functions } = previous?.options ?? { functions: await functionsFor(given, deps) };
+  const options = { ...given, ...(chance !== undefined && { chance }), ...(functions && { functions }) };
   // The starter's names contain a time and a digest, so they are never reused.
   if (request.part === 0 && !request.run.name.startsWith(EVENT_RUN_PREFIX)) await assertNameUnused(request, deps);
   const { environment } = deps;
@@ -90,6 +91,15 @@ function judgeErrorOf(
   return undefined;
 }
 
+/** Returns the versions of the functions of scorers. Without them, every chunk asks for them, and has the same error. */
+async function functionsFor({ evaluate, dryRun, replay }: RunOptions, deps: PlannerDependencies) {
+  if (!evaluate || dryRun || replay !== undefined) return undefined;
+  return deps.functionVersions?.().catch((error: unknown) => {
+    if (error instanceof PermanentError) return undefined;
+    throw error;
+  });
+}
+
 /** Returns the options of the run. A retry keeps the options of the earlier run that its input does not set. */
 async function optionsFor(parsed: ParsedInput, deps: PlannerDependencies, warnings: string[]): Promise<RunOptions> {
   const redactKey = await deps.pseudonymKey?.();
@@ -102,6 +112,7 @@ async function optionsFor(parsed: ParsedInput, deps: PlannerDependencies, warnin
   const {
     budgetUsd,
     continues = [],
+    functions: _,
     ...original
   } = await optionsOfRun({ storage: deps.storage, workBucket: deps.environment.WORK_BUCKET }, retry);
   const given = Object.fromEntries(

@@ -13,6 +13,8 @@ export interface PlannerDependencies extends FunctionContext {
   isRunning: IsRunning;
   /** Decides which captures are judged. */
   chances: Pick<DrawChances, 'give' | 'ofRun'>;
+  /** Returns the versions of the functions of scorers; `undefined` without any. */
+  functionVersions?(): Promise<Record<string, string> | undefined>;
   /** The number of scorers in force. */
   scorers: number;
   /** Returns a finding about the judge’s model, such as its end of life. Returns `undefined` without a finding. */

@@ -34,3 +34,9 @@ test('errors and scorer functions have schemas, and a command that is gone has n
   const files = globSync('*.json', { cwd: packagePath('schemas') });
   for (const file of files) expect([...Object.keys(COMMANDS), ...others]).toContain(file.replace('.json', ''));
 });
+
+test.each(['scorer-request', 'scorer-reply'] as const)('the %s of the documentation is in form', (name) => {
+  const page = readFileSync(packagePath('docs', 'judging.md'), 'utf8');
+  const [, example = ''] = new RegExp(`<!-- test: ${name} -->\n\`\`\`json\n(.*?)\`\`\``, 's').exec(page) ?? [];
+  expect(scorers[name].safeParse(JSON.parse(example))).toMatchObject({ success: true });
+});

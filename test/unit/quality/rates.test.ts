@@ -190,7 +190,7 @@ test('objectives have the estimate of rates, and the state of the detectors or o
       { errorReplies: { atMost: 0.1 } },
       { accuracy: { atLeast: 0.9 } },
     ],
-    ...{ EVALUATION_SAMPLE_RATE: 0.05, JUDGE_GUIDELINES: {}, SHADOW_VARIANTS: ['Dark'] },
+    ...{ EVALUATION_SAMPLE_RATE: 0.05, JUDGE_GUIDELINES: {}, SCORER_FUNCTIONS: {}, SHADOW_VARIANTS: ['Dark'] },
   };
   const query = { active, settings, nowMs: NOW };
   const made = await ratesReport(workOf(memory), { ...DAY, variant: ['Blue'], scorer: ['safety'] }, query);

@@ -1,0 +1,68 @@
+/** Connects the functions of scorers. */
+import type { Limits } from '../../limits/limits.ts';
+import type { SpendingLimit } from '../../limits/spending-limit.ts';
+import type { LimitsTable } from '../../limits/table.ts';
+import type { AdaptiveLimiter } from '../calls/limiter.ts';
+import { functionSource, isFunctionScorer, withVersion } from '../scorers/scorer-set.ts';
+import type { JudgeScorer, Scorer } from '../types.ts';
+import { functionVersions, lambdaInvoke } from './lambda-invoke.ts';
+import { type FunctionOptions, ScorerFunction } from './scorer-function.ts';
+
+/** A run can be retried for as long. */
+const KEPT_SECONDS = 90 * 86_400;
+
+/** The mark of a run that a scorer has cost more than it may. */
+function markOf(table: LimitsTable, run: string, name: string): FunctionOptions['overPrice'] {
+  const scope = `overPrice#${run}#${name}`;
+  return {
+    isSet: async () => (await table.get(scope)).isOver !== undefined,
+    set: async () => {
+      const ttl = Math.ceil(Date.now() / 1000) + KEPT_SECONDS;
+      await table.update({ scope, expression: 'SET #isOver = :isOver, #ttl = :ttl', values: { isOver: 1, ttl } });
+    },
+  };
+}
+
+interface FunctionConnections extends Pick<FunctionOptions, 'retry'> {
+  limits: Pick<Limits, 'scorer'>;
+  /** Of the judge. Each function has a limiter of its own, with as many places. */
+  limiter: AdaptiveLimiter;
+  table: LimitsTable;
+}
+
+/**
+ * Returns a function that connects the functions of a chunk's scorers. Their connections and limiters are kept for the next chunk.
+ *
+ * @example
+ *     const connect = connectFunctions({ limits, limiter, table });
+ *     const { scorers, functions } = await connect(all, request.run, request.options.functions, limit);
+ */
+export function connectFunctions({ limits, limiter, table, retry }: FunctionConnections) {
+  const connections = new Map<string, Pick<FunctionOptions, 'invoke' | 'limiter' | 'limits'>>();
+  const connectionOf = (scorer: JudgeScorer, asks: NonNullable<JudgeScorer['asks']>) => {
+    const id = JSON.stringify([functionSource(scorer), asks]);
+    const known = connections.get(id);
+    if (known !== undefined) return known;
+    const made = { invoke: lambdaInvoke(asks), limiter: limiter.follower(), limits: limits.scorer?.(asks) };
+    connections.set(id, made);
+    return made;
+  };
+  return async (
+    all: readonly Scorer[],
+    run: string,
+    limit: Pick<SpendingLimit, 'reserve'> | undefined,
+    versions?: Record<string, string>,
+  ) => {
+    const known = versions ?? (await functionVersions(all.filter(isFunctionScorer)));
+    const scorers = all.map((scorer) => (isFunctionScorer(scorer) ? withVersion(scorer, known[scorer.name]) : scorer));
+    const functions = (signal: AbortSignal): ReadonlyMap<string, ScorerFunction> =>
+      new Map(
+        scorers.filter(isFunctionScorer).map((scorer) => {
+          const overPrice = markOf(table, run, scorer.name);
+          const options = { ...connectionOf(scorer, scorer.asks), overPrice, limit, signal, retry };
+          return [scorer.name, new ScorerFunction(scorer, options)];
+        }),
+      );
+    return { scorers, functions };
+  };
+}

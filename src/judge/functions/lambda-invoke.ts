@@ -1,0 +1,74 @@
+/** Invokes the Lambda function of a scorer. */
+import { GetAliasCommand, InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
+import { isAlias } from '../../core/settings/scorer-functions-setting.ts';
+import { jsonIn } from '../../core/values/json-in.ts';
+import { CallFailure, judgingError, OF_FUNCTION } from '../errors.ts';
+import { functionSource } from '../scorers/scorer-set.ts';
+import { readAwsFailure } from '../transports/bedrock-failures.ts';
+import type { JudgeScorer } from '../types.ts';
+import { MAX_REPLY_BYTES } from './contract.ts';
+import { errorText, replyTooLong, ScorerFault } from './read-reply.ts';
+import type { Invoke } from './scorer-function.ts';
+
+type Asks = NonNullable<JudgeScorer['asks']>;
+
+/** The region is that of the function. The SDK makes one attempt. */
+const clientOf = ({ arn }: Asks): LambdaClient =>
+  new LambdaClient({ region: arn.split(':')[3] as string, maxAttempts: 1 });
+
+/** Connects a function. An invocation ends after its time. Without an answer it may have been paid for. */
+export function lambdaInvoke(asks: Asks): Invoke {
+  const client = clientOf(asks);
+  return async (request, signal) => {
+    const late = AbortSignal.timeout(asks.seconds * 1000);
+    const invoked = new InvokeCommand({
+      FunctionName: asks.arn,
+      Qualifier: asks.qualifier,
+      Payload: Buffer.from(request),
+    });
+    const reply = await client
+      .send(invoked, { abortSignal: AbortSignal.any([signal, late]) })
+      .catch((error: unknown) => {
+        if (late.aborted && !signal.aborted) throw timedOut(asks);
+        const failure = readAwsFailure(error, signal);
+        const { kind, message, status, retryAfterMs } = failure;
+        const mayBePaid = kind === 'aborted' || (kind === 'unavailable' && status === undefined);
+        throw new CallFailure(kind, message, { status, retryAfterMs, mayBePaid, cause: error });
+      });
+    const payload = Buffer.from(reply.Payload ?? []);
+    if (reply.FunctionError !== undefined) throw functionError(payload.toString(), asks);
+    if (payload.length > MAX_REPLY_BYTES) throw replyTooLong();
+    return payload.toString();
+  };
+}
+
+const timedOut = ({ seconds }: Asks): ScorerFault =>
+  new ScorerFault('ScorerTimedOut', 'The function did not answer in time', { expected: `at most ${seconds} s` });
+
+/** Lambda tells time-outs and replies over 6 MB as errors of the function. */
+function functionError(text: string, asks: Asks): ScorerFault {
+  const said = errorText(jsonIn(text), 'errorType', 'errorMessage');
+  if (/Task timed out|Sandbox\.Timedout/.test(said)) return timedOut(asks);
+  if (/ResponseSizeTooLarge|response payload size .*exceeded/i.test(said)) return replyTooLong();
+  return new ScorerFault('ScorerFailed', said || 'The function failed');
+}
+
+/**
+ * Returns the versions of the functions of scorers by name. Asks Lambda for those that settings name by an alias.
+ *
+ * @throws RetryableError `ScorerThrottled` or `ScorerUnavailable`; PermanentError `ScorerRefused` if there is no such alias
+ */
+export async function functionVersions(scorers: readonly JudgeScorer[]): Promise<Record<string, string>> {
+  const found = scorers.map(async (scorer) => {
+    const { asks } = scorer;
+    if (asks === undefined || !isAlias(asks.qualifier)) return [scorer.name, asks?.qualifier ?? ''] as const;
+    const asked = new GetAliasCommand({ FunctionName: asks.arn, Name: asks.qualifier });
+    const { FunctionVersion = '' } = await clientOf(asks)
+      .send(asked)
+      .catch((error: unknown) => {
+        throw judgingError(readAwsFailure(error), functionSource(scorer), undefined, OF_FUNCTION);
+      });
+    return [scorer.name, FunctionVersion] as const;
+  });
+  return Object.fromEntries(await Promise.all(found));
+}

@@ -1,0 +1,196 @@
+/** Scorers that are functions: the evaluate step in memory, with Lambda's client and a server at its wire. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
+import { scorerFunctionsSchema } from '../../../src/core/settings/scorer-functions-setting.ts';
+import { AdaptiveLimiter } from '../../../src/judge/calls/limiter.ts';
+import { connectFunctions } from '../../../src/judge/functions/connect.ts';
+import { functionScorer } from '../../../src/judge/scorers/scorer-set.ts';
+import type { OwnLimit } from '../../../src/limits/spending-limit.ts';
+import { AnswerTable } from '../../../src/monitoring/evaluate/answer-table.ts';
+import { type Invoked, lambdaServer, valuesFor } from '../../doubles/lambda-server.ts';
+import { memoryLimits } from '../../doubles/memory-table.ts';
+import { ChunkRig, CODE, JUDGED, LLM } from '../../helpers/chunk-rig.ts';
+import { chatLine } from '../../helpers/deployed-captures.ts';
+
+const NAME = 'faithfulness';
+const ARN = 'arn:aws:lambda:eu-west-1:123456789012:function:scores:7';
+
+const scorerOf = (more: object = {}) =>
+  functionScorer(NAME, scorerFunctionsSchema.parse({ [NAME]: { arn: ARN, values: 'number', ...more } })[NAME] as never);
+
+type Answer = Parameters<typeof lambdaServer>[0];
+let close: (() => Promise<void>) | undefined;
+afterEach(() => close?.());
+beforeAll(() => {
+  Object.assign(process.env, { AWS_ACCESS_KEY_ID: 'k', AWS_SECRET_ACCESS_KEY: 's' });
+});
+
+class Functions {
+  readonly rig = new ChunkRig();
+  readonly answers = memoryLimits();
+  lambda: Awaited<ReturnType<typeof lambdaServer>> = undefined as never;
+
+  static async start(answer: Answer = (request) => valuesFor(request)): Promise<Functions> {
+    const made = new Functions();
+    made.lambda = await lambdaServer(answer);
+    close = made.lambda.close;
+    return made;
+  }
+
+  /** What a chunk is evaluated with besides the rig's own. */
+  async more(request: ChunkRequest, of: object = {}, limit?: OwnLimit) {
+    // A new function of Lambda for each attempt.
+    const { table } = this.rig.writing;
+    const retry = { attempts: 3, baseMs: 1 };
+    const connect = connectFunctions({ limits: {}, limiter: new AdaptiveLimiter(), table, retry });
+    const { scorers, functions } = await connect([...LLM, scorerOf(of), ...CODE], request.run, limit);
+    const place = { table: this.answers, storage: this.rig.storage.storage, workBucket: 'work' };
+    const answers = new AnswerTable(place, request, { requestId: `a${Math.random()}`, untilMs: 0 });
+    return { scorers, functions, answers, ...(limit && { limit }) };
+  }
+
+  async evaluate(count: number, ...of: [of?: object, limit?: OwnLimit]) {
+    const request = this.rig.request('r', {}, 0, lines(count));
+    return this.rig.evaluate(request, await this.more(request, ...of));
+  }
+
+  async failed(count: number, ...of: [of?: object, limit?: OwnLimit]) {
+    const request = this.rig.request('r', {}, 0, lines(count));
+    return this.rig.failed(request, await this.more(request, ...of));
+  }
+
+  /** What MLflow has of a scorer: values, or codes of errors, in the order of the traces. */
+  given(scorer = NAME) {
+    return [...this.rig.store.assessments.values()].map((all) =>
+      all.filter(({ name }) => name === scorer).map(({ value, error }) => value ?? error?.code),
+    );
+  }
+
+  /** How often each record was asked about, by its prompt. */
+  get asked(): number[] {
+    const records = this.lambda.requests.flatMap((request) => request.records);
+    return [...Map.groupBy(records, ({ request }) => request?.text).values()].map(({ length }) => length);
+  }
+}
+
+const lines = (count: number) => Array.from({ length: count }, (_, n) => chatLine(`line ${n}`));
+const each = (count: number, ...all: unknown[]) => Array.from({ length: count }, () => all);
+
+test('a function gets the records of a chunk together, and its verdicts come with the others', async () => {
+  const used = await Functions.start();
+  const cell = await used.evaluate(60);
+  expect([used.given(), used.asked]).toEqual([each(60, 0.5), Array(60).fill(1)]);
+  expect(used.lambda.requests.length).toBeLessThan(5);
+  expect(used.lambda.paths[0]).toContain('function:scores/invocations?Qualifier=7');
+  expect(used.lambda.requests[0]?.records[0]).toMatchObject({
+    variant: 'Blue',
+    request: { text: expect.stringContaining('line 0'), messages: [{ role: 'system' }, { role: 'user' }] },
+    reply: { text: expect.any(String), messages: [{ role: 'assistant' }] },
+  });
+  expect(JSON.stringify(cell)).toContain(NAME);
+  const [stored] = [...used.rig.store.assessments.values()].flat().filter(({ name }) => name === NAME);
+  expect(stored).toMatchObject({ sourceId: 'lambda:/scores:7', sourceType: 'CODE' });
+});
+
+test('the traces do not wait for a slow function, whose verdicts follow', async () => {
+  const used = await Functions.start(async (request) => {
+    while (used.rig.store.posts.length < 60) await sleep(5);
+    return valuesFor(request);
+  });
+  const cell = await used.evaluate(60);
+  expect([used.given(), used.given(JUDGED)]).toEqual([each(60, 0.5), each(60, 'yes')]);
+  expect(JSON.stringify(cell)).toContain(NAME);
+});
+
+const error = { errorType: 'ValueError', errorMessage: 'of the function' };
+/** The answer about records of which one has a fault, and what becomes of that one; of all, if it is the function's own fault. */
+const FAULTS: [what: string, of: object, bad: (answer: Invoked) => Invoked, code: string][] = [
+  ['a value of NaN', {}, () => ({ body: '{"results":[{"value":NaN}]}' }), 'ScorerWrongValue'],
+  ['an infinite value', {}, () => ({ body: '{"results":[{"value":1e999}]}' }), 'ScorerWrongValue'],
+  ['a value of another type', {}, () => ({ body: { results: [{ value: 'high' }] } }), 'ScorerWrongValue'],
+  [
+    'a boolean for yes or no',
+    { values: 'yes-no' },
+    () => ({ body: { results: [{ value: true }] } }),
+    'ScorerWrongValue',
+  ],
+  [
+    'a category in another case',
+    { values: ['a', 'b'] },
+    () => ({ body: { results: [{ value: 'A' }] } }),
+    'ScorerWrongValue',
+  ],
+  ['a negative cost', {}, () => ({ body: { results: [{ value: 1, usd: -1 }] } }), 'ScorerWrongValue'],
+  ['the name of another scorer', {}, () => ({ body: { results: [{ value: 1, name: 'other' }] } }), 'ScorerUnknownName'],
+  [
+    'an error of the record',
+    {},
+    () => ({ body: { results: [{ error: { name: 'A', message: 'b' } }] } }),
+    'ScorerFailed',
+  ],
+  ['no result', {}, () => ({ body: { results: [] } }), 'ScorerWrongLength'],
+  ['a result too many', {}, () => ({ body: { results: [{ value: 1 }, { value: 1 }] } }), 'ScorerWrongLength'],
+  ['no JSON', {}, () => ({ body: '<html>' }), 'ScorerReplyUnreadable'],
+  ['null', {}, () => ({ body: 'null' }), 'ScorerReplyUnreadable'],
+  [
+    'a reply of 2 MB',
+    {},
+    () => ({ body: { results: [{ value: 1, rationale: 'a'.repeat(2e6) }] } }),
+    'ScorerReplyTooLong',
+  ],
+  [
+    'a reply over 6 MB',
+    {},
+    () => ({ error: { errorType: 'Function.ResponseSizeTooLarge', errorMessage: 'too long' } }),
+    'ScorerReplyTooLong',
+  ],
+  ['an exception', {}, () => ({ error }), 'ScorerFailed'],
+  [
+    'its own time-out',
+    {},
+    () => ({ error: { ...error, errorMessage: 'Task timed out after 3.00 seconds' } }),
+    'ScorerTimedOut',
+  ],
+  ['no reply', { seconds: 1 }, () => 'hang', 'ScorerTimedOut'],
+];
+
+test.each(FAULTS)('%s is an error of the record alone', async (_, of, bad, code) => {
+  const value = 'values' in of ? (of.values === 'yes-no' ? 'yes' : 'a') : 0.5;
+  const used = await Functions.start((request) => {
+    const good = valuesFor(request, () => value);
+    if (!request.records.some((record) => record.request?.text.includes('line 3'))) return good;
+    const given = bad(good);
+    if (typeof given === 'string' || !('body' in given) || !/Value|Name|Failed/.test(code)) return given;
+    if (request.records.length === 1) return given;
+    // With the others in one reply.
+    const [result] =
+      /\[(.*)\]/.exec(typeof given.body === 'string' ? given.body : JSON.stringify(given.body))?.slice(1) ?? [];
+    const results = request.records.map((record) =>
+      record.request?.text.includes('line 3') ? result : JSON.stringify({ value }),
+    );
+    return { body: `{"results":[${results}]}` };
+  });
+  await used.evaluate(5, of);
+  const good = [[value], [value], [value], [code], [value]];
+  expect([used.given().toSorted(), used.given(JUDGED)]).toEqual([good.toSorted(), each(5, 'yes')]);
+});
+
+test('a function that fails with every record is not asked about each', async () => {
+  const used = await Functions.start(() => ({ error }));
+  await used.evaluate(100);
+  expect([used.given(), used.given(JUDGED)]).toEqual([each(100, 'ScorerFailed'), each(100, 'yes')]);
+  expect(used.lambda.requests.length).toBeLessThan(50);
+});
+
+test.each([
+  ['was deleted', { status: 404, refused: 'ResourceNotFoundException' } as const, 'ScorerRefused'],
+  ['may not be invoked', { status: 403, refused: 'AccessDeniedException' } as const, 'ScorerRefused'],
+  ['lacks the scorer', { body: { error: { name: 'UnknownScorer', message: 'has a' } } }, 'ScorerRefused'],
+  ['is throttled', { status: 429, refused: 'TooManyRequestsException' } as const, 'ScorerThrottled'],
+])('a function that %s fails the chunk by name, and costs no other verdict', async (_, answer, name) => {
+  const used = await Functions.start(() => answer);
+  await used.failed(20);
+  expect([used.given(), used.given(JUDGED)]).toEqual([each(20), each(20, 'yes')]);
+  const receipts = JSON.stringify([...used.rig.storage.objects.values()].map(String));
+  expect(receipts).toContain(name);
+});
