@@ -59,13 +59,13 @@ export class ChunkRig {
   }
 
   /** An attempt that is killed after it has written everything, and before its receipt. */
-  async killed(request: ChunkRequest): Promise<void> {
+  async killed(request: ChunkRequest, more: Partial<EvaluateDependencies> = {}): Promise<void> {
     const put = this.storage.putJson;
     this.storage.putJson = async (bucket, key, value) => {
       if (key.includes('/receipts/')) throw new Error('killed');
       await put.call(this.storage, bucket, key, value);
     };
-    await expect(evaluateChunk(request, this.#deps())).rejects.toThrow('killed');
+    await expect(evaluateChunk(request, { ...this.#deps(), ...more })).rejects.toThrow('killed');
     Reflect.deleteProperty(this.storage, 'putJson');
   }
 

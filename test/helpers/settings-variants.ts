@@ -48,12 +48,16 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
       ...arthur,
       ...noBudget,
     },
-    'a URL without a secret, an OpenAI judge': {
+    'a URL without a secret, an OpenAI judge, scorer functions': {
       MLFLOW_TRACKING_URI: 'https://mlflow.example.com',
       MLFLOW_ARTIFACT_BUCKET: 'artifacts',
       BEDROCK_MODEL_ID: 'openai:/gpt-5-mini',
       JUDGE_SECRET_ARN: secret('judge'),
       REDACT: 'email,field:customer_name',
+      SCORER_FUNCTIONS: JSON.stringify({
+        fixed: { arn: arn('lambda', 'function:scores:7'), values: 'number' },
+        moved: { arn: arn('lambda', 'function:others:live'), values: 'boolean' },
+      }),
       ...noBudget,
     },
     'keys of a person': {

@@ -5,7 +5,7 @@ import { scorerFunctionsSchema } from '../../../src/core/settings/scorer-functio
 import { AdaptiveLimiter } from '../../../src/judge/calls/limiter.ts';
 import { connectFunctions } from '../../../src/judge/functions/connect.ts';
 import { functionScorer } from '../../../src/judge/scorers/scorer-set.ts';
-import type { OwnLimit } from '../../../src/limits/spending-limit.ts';
+import { OwnLimit } from '../../../src/limits/spending-limit.ts';
 import { AnswerTable } from '../../../src/monitoring/evaluate/answer-table.ts';
 import { type Invoked, lambdaServer, valuesFor } from '../../doubles/lambda-server.ts';
 import { memoryLimits } from '../../doubles/memory-table.ts';
@@ -193,4 +193,98 @@ test.each([
   expect([used.given(), used.given(JUDGED)]).toEqual([each(20), each(20, 'yes')]);
   const receipts = JSON.stringify([...used.rig.storage.objects.values()].map(String));
   expect(receipts).toContain(name);
+});
+
+describe('money', () => {
+  const spentOf = async (used: Functions): Promise<number> => {
+    const receipts = [...used.rig.storage.objects].filter(([key]) => key.includes('/receipts/'));
+    return receipts.reduce((sum, [, bytes]) => sum + JSON.parse(String(bytes)).spend.usd, 0);
+  };
+  const judge = 20 * ((1000 * 3 + 100 * 15) / 1e6);
+
+  test.each([
+    ['its maximum', (request: never) => valuesFor(request), 0.2],
+    ['what it reports', priced(0.001), 0.02],
+    ['its maximum for a call without an answer too', brokenOnce(), 0.4],
+  ])('a record costs %s', async (_, answer, usd) => {
+    const used = await Functions.start(answer as Answer);
+    await used.evaluate(20, { usdPerRecord: 0.01 }, new OwnLimit(100));
+    expect(await spentOf(used)).toBeCloseTo(judge + usd, 9);
+    expect(used.given()).toEqual(each(20, 0.5));
+  });
+
+  test('verdicts without room in the budget are held, and the others are given', async () => {
+    const used = await Functions.start();
+    await used.evaluate(20, { usdPerRecord: 1 }, new OwnLimit(7));
+    expect(used.given().flat()).toEqual(Array(6).fill(0.5));
+    expect(used.given(JUDGED)).toEqual(each(20, 'yes'));
+  });
+
+  test('a cost above the maximum is booked, and ends the scorer for the run, and for no other run', async () => {
+    const used = await Functions.start(priced(0.5));
+    const limit = new OwnLimit(100);
+    await used.evaluate(8, { usdPerRecord: 0.01 }, limit);
+    expect([used.given().flat().length, used.lambda.requests.length]).toEqual([8, 1]);
+    expect(await limit.reserve(100 - 8 * 0.5 + 0.01)).toBe('held');
+    const next = used.rig.request('r', {}, 0, [...lines(8), chatLine('another')]);
+    await used.rig.evaluate(next, await used.more(next, { usdPerRecord: 0.01 }));
+    expect([used.given().flat().length, used.lambda.requests.length]).toEqual([8, 1]);
+    const other = { ...next, run: 'r2' };
+    await used.rig.evaluate(other, await used.more(other, { usdPerRecord: 1 }));
+    expect([used.given().flat().length, used.lambda.requests.length]).toEqual([9, 2]);
+  });
+});
+
+function priced(usd: number): Answer {
+  return ({ records }) => ({ body: { results: records.map(() => ({ value: 0.5, usd })) } });
+}
+
+function brokenOnce(): Answer {
+  return (request, invocation) => (invocation === 1 ? 'cut' : valuesFor(request));
+}
+
+/** What happens to an invocation: the function or its connection fails, or EvaluateTraces is killed in one of its attempts. */
+const MISHAPS = [
+  'hang',
+  'cut',
+  'throttled',
+  'short',
+  'exception',
+  'NaN',
+  'killed',
+  'killed before it is written',
+] as const;
+
+test('no verdict is lost or counted twice over 40 kills, throttles and wrong replies', async () => {
+  for (let n = 0; n < 40; n += 1) {
+    const mishap = MISHAPS[n % MISHAPS.length];
+    // The first invocation, or the second of a chunk that has more.
+    const [at, count] = n < 24 ? [1, 12] : [2, 60];
+    let isKilled = false;
+    const used = await Functions.start((request, invocation) => {
+      const good = valuesFor(request);
+      if (invocation !== at) return good;
+      isKilled = mishap === 'killed';
+      if (mishap === 'hang' || mishap === 'cut') return mishap;
+      if (mishap === 'throttled') return { status: 429, refused: 'TooManyRequestsException' };
+      if (mishap === 'short') return { body: { results: [] } };
+      if (mishap === 'exception') return { error };
+      return mishap === 'NaN' ? { body: '{"results":[NaN]}' } : good;
+    });
+    used.rig.store.fault = () => {
+      if (isKilled) throw new Error('killed');
+    };
+    const request = used.rig.request('r', {}, 0, lines(count));
+    const of = { seconds: 1, usdPerRecord: 0.01 };
+    if (mishap === 'killed before it is written') await used.rig.killed(request, await used.more(request, of));
+    else if (mishap === 'killed') await used.rig.failed(request, await used.more(request, of)).catch(() => undefined);
+    isKilled = false;
+    used.rig.store.fault = () => {};
+    const again = { ...request, attempt: 1 };
+    const cell = await used.rig.evaluate(again, await used.more(again, of));
+    expect([mishap, used.given()]).toEqual([mishap, each(count, 0.5)]);
+    if (mishap?.startsWith('killed')) expect(used.asked).toEqual(Array(count).fill(1));
+    expect(JSON.stringify(cell)).toContain(`"${NAME}"`);
+    await used.lambda.close();
+  }
 });
