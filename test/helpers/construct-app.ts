@@ -23,6 +23,7 @@ const monitor = new InferenceMonitor(stack, 'Monitor', {
 monitor.grantStart(new Role(stack, 'Caller', { assumedBy: new ServicePrincipal('lambda.amazonaws.com') }));
 new Alarm(stack, 'TooMuch', { metric: monitor.metric('JudgeUsd'), threshold: 5, evaluationPeriods: 1 });
 monitor.alarmTopic.addSubscription(new EmailSubscription('oncall@example.com'));
+serve({ words: ({ reply }) => ({ value: reply?.text.split(' ').length ?? 0, rationale: 'counted' }) });
 app.synth();
 `;
 
@@ -33,6 +34,7 @@ const IMPORTS = {
   'aws-cdk-lib/aws-s3': 'Bucket',
   'aws-cdk-lib/aws-sns-subscriptions': 'EmailSubscription',
   'sagemaker-inference-monitor': 'InferenceMonitor',
+  'sagemaker-inference-monitor/scorers': 'serve',
 };
 
 /** The source of an app. */

@@ -9,7 +9,7 @@ import { packagePath } from '../../src/core/process/package-folder.ts';
 export const run = promisify(execFile);
 
 /** What decides the package. */
-const SOURCES = '{bin,lambda,lib,local,test/aws,tools/package,src,docs,schemas}/**/*.*';
+const SOURCES = '{bin,lambda,lib,local,test/aws,tools/package,src,docs,schemas,clients}/**/*.*';
 
 /** Makes the tarball, unless it is newer than the sources: one for all tests. @returns its path */
 export async function packedTarball(): Promise<string> {

@@ -55,10 +55,14 @@ function thirdPartyNotices(inputs: readonly string[]): string {
 }
 
 // ----------------------------------------------------------------------------------------------------------- types
-// Of the construct and of the capture client: as the compiler declares them, with the props written out and documented.
+// Of the construct and of the clients: as the compiler declares them, with the props written out and documented.
 
 const CONSTRUCT = 'lib/inference-monitor.ts';
-const CAPTURE_CLIENT = 'src/capture-client/capture-invocations.ts';
+/** What applications and functions of other people import. */
+const CLIENTS = {
+  'capture-client': 'src/capture-client/capture-invocations.ts',
+  scorers: 'src/judge/functions/serve.ts',
+};
 const PROPS = 'lib/monitor-props.d.ts';
 
 const OPTIONS = [
@@ -69,7 +73,7 @@ const OPTIONS = [
 function writeTypes(folder: string): void {
   const made = join(folder, 'made');
   const tsc = packagePath('node_modules', 'typescript', 'bin', 'tsc');
-  const args = [tsc, ...OPTIONS, '--outDir', made, CONSTRUCT, CAPTURE_CLIENT];
+  const args = [tsc, ...OPTIONS, '--outDir', made, CONSTRUCT, ...Object.values(CLIENTS)];
   execFileSync(process.execPath, args, { cwd: packagePath(), stdio: 'inherit' });
   for (const [kind, type] of Object.entries({ esm: 'module', cjs: 'commonjs' })) {
     for (const file of FILES.declared) {
@@ -192,14 +196,14 @@ async function buildConstruct(): Promise<string[]> {
 }
 
 /**
- * Bundles the capture client, which takes the application's own S3 client, as an ES module and as CommonJS. Other people's
- * applications may run on an older Node than our commands.
+ * Bundles the clients as ES modules and as CommonJS. The capture client takes the application's own S3 client. Other people's
+ * programs may run on an older Node than our commands.
  */
-async function buildCaptureClient(): Promise<void> {
+async function buildClients(): Promise<void> {
   for (const [format, extension] of [['esm', '.js'] as const, ['cjs', '.cjs'] as const]) {
     await build({
       ...COMMON,
-      entryPoints: { 'capture-client': CAPTURE_CLIENT },
+      entryPoints: CLIENTS,
       target: 'node20',
       external: ['@aws-sdk/*'],
       format,
@@ -226,6 +230,6 @@ function zipFunctions(): string[] {
 
 rmSync(DIST, { recursive: true, force: true });
 writeTypes(join(DIST, 'types'));
-await buildCaptureClient();
+await buildClients();
 const inputs = [...(await buildPrograms()), ...(await buildConstruct()), ...zipFunctions()];
 writeFileSync(join(DIST, 'THIRD-PARTY-NOTICES'), thirdPartyNotices(inputs));

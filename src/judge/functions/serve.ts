@@ -1,0 +1,71 @@
+/** What a scorer function in TypeScript imports: `sagemaker-inference-monitor/scorers`. Nothing of the product. */
+
+/** The words of a request or of a reply, and the messages of a chat. */
+export interface Side {
+  messages: readonly { role: string; content: unknown; [field: string]: unknown }[];
+  text: string;
+}
+
+/** A captured call. Unknown facts are absent. */
+export interface CapturedCall {
+  traceId: string;
+  /** When the endpoint was called, in ISO 8601. */
+  time?: string | undefined;
+  variant?: string | undefined;
+  request?: Side | undefined;
+  reply?: Side | undefined;
+  durationMs?: number | undefined;
+  firstTokenMs?: number | undefined;
+  tokens?: { input?: number | undefined; output?: number | undefined } | undefined;
+  /** The true answer, where a person gave it. */
+  expectation?: string | undefined;
+  /** Sides with long texts that were cut. */
+  cut?: ('request' | 'reply')[] | undefined;
+}
+
+export type Value = number | boolean | string;
+
+/** A value with its reason. `usd`: the cost of this call, in US dollars. */
+export interface Feedback {
+  value: Value;
+  rationale?: string;
+  usd?: number;
+}
+
+type Result = Feedback | { error: { name: string; message: string } };
+
+/** Scores one captured call. An exception is the error of this call. */
+export type Scorer = (call: CapturedCall) => Value | Feedback | Promise<Value | Feedback>;
+
+async function resultOf(scorer: Scorer, call: CapturedCall): Promise<Result> {
+  try {
+    const given = await scorer(call);
+    const feedback = typeof given === 'object' ? given : { value: given };
+    const { value, usd = 0 } = feedback;
+    // JSON has no such values, and would spoil the reply about the other calls.
+    const isValue = typeof value === 'number' ? Number.isFinite(value) : ['boolean', 'string'].includes(typeof value);
+    if (isValue && Number.isFinite(usd)) return feedback;
+    throw new TypeError(
+      `value, usd; got: ${value}, ${usd}; expected: a finite number, a boolean or a string; a number`,
+    );
+  } catch (error) {
+    const { name, message } = error instanceof Error ? error : new Error(String(error));
+    return { error: { name, message } };
+  }
+}
+
+/**
+ * Returns the handler of a Lambda function with these scorers, by name. The calls of a batch are scored at the same time.
+ *
+ * @example
+ *     export const handler = serve({ words: ({ reply }) => reply?.text.split(' ').length ?? 0 });
+ */
+export const serve =
+  (scorers: Readonly<Record<string, Scorer>>) =>
+  async (event: { scorer: string; records: readonly CapturedCall[] }) => {
+    const scorer = Object.hasOwn(scorers, event.scorer) ? scorers[event.scorer] : undefined;
+    if (scorer !== undefined)
+      return { results: await Promise.all(event.records.map((call) => resultOf(scorer, call))) };
+    const message = `got: ${event.scorer}; expected: ${Object.keys(scorers).join(', ')}`;
+    return { error: { name: 'UnknownScorer', message } };
+  };
