@@ -10,7 +10,7 @@ import { cascadeOf } from '../../src/judge/connect.ts';
 import { createJudgeOver } from '../../src/judge/judge-capture.ts';
 import { judgeModels, judgeName } from '../../src/judge/judge-id.ts';
 import { expectedCalls, usdRange } from '../../src/judge/pricing/estimate.ts';
-import { isCodeScorer } from '../../src/judge/scorers/scorer-set.ts';
+import { isModelScorer } from '../../src/judge/scorers/scorer-set.ts';
 import { canFail } from '../../src/judge/scorers/values.ts';
 import { addUsd } from '../../src/judge/spend.ts';
 import { standInTransport } from '../../src/judge/stand-in/transport.ts';
@@ -25,6 +25,7 @@ import { jsonOption, notice, progress } from '../cli/output.ts';
 import { type CommandSettings, commandSettings } from '../cli/settings.ts';
 import { type OfflineLine, offlineLines, openCaptures } from '../offline/capture-files.ts';
 import { judgeCaptures, type SelectedCapture, selectCaptures, unsampled } from '../offline/judge-captures.ts';
+import { functionsOf, openScorerFile, type ScorerFile } from '../offline/scorer-file.ts';
 
 /** At about two cents each, within the budget. */
 const DEFAULT_LIMIT = 50;
@@ -33,6 +34,8 @@ const DEFAULT_BUDGET_USD = 1;
 export const JUDGE_OPTIONS = options(
   argument('<captures>', 'a capture file, file:line, or a folder'),
   option('--scorer <names...>', 'only these scorers'),
+  option('--scorer-file <file>', 'scorers in Python: docs/scorers.md'),
+  option('--python <program>', 'the Python for them (default: python3)'),
   option('--guideline <name=sentence>', 'a sentence that the reply must comply with (may be repeated)', addGuideline),
   option('--judge-model <id>', 'the judge to ask (default: BEDROCK_MODEL_ID); stand-in: simple rules; none'),
   option('--limit <count>', 'judge at most this many captures', parsed(numbers.count, DEFAULT_LIMIT)),
@@ -83,35 +86,39 @@ export async function judgeFiles(path: string, flags: JudgeFlags, signal: AbortS
   const own = commandSettings({ BEDROCK_MODEL_ID: model }, variables);
   // Functions are asked by the stack alone.
   const settings = { ...own, SCORER_FUNCTIONS: {}, JUDGE_GUIDELINES: { ...own.JUDGE_GUIDELINES, ...flags.guideline } };
-  const asked = { settings, flags, scorers: chosenScorers(flags, settings) };
-  const opened = await openCaptures(path);
+  const file =
+    flags.scorerFile === undefined ? undefined : await openScorerFile(flags.scorerFile, flags.python, signal);
   try {
-    return await judgeOpened(opened.files, asked, signal);
+    const asked = { settings, flags, file, scorers: chosenScorers(flags, settings, file?.scorers) };
+    const opened = await openCaptures(path);
+    return await judgeOpened(opened.files, asked, signal).finally(opened.dispose);
   } finally {
-    await opened.dispose();
+    file?.close();
   }
 }
 
 interface Asked {
   settings: CommandSettings;
   flags: JudgeFlags;
+  file: ScorerFile | undefined;
   scorers: readonly Scorer[];
 }
 
 async function judgeOpened(files: readonly SourceFile[], asked: Asked, signal: AbortSignal) {
-  const { flags, settings, scorers } = asked;
-  const isPaid = isReal(flags);
+  const { flags, settings, file, scorers } = asked;
+  const asksModel = scorers.some(isModelScorer);
+  const isPaid = isReal(flags) && asksModel;
   const judge = isPaid ? cascadeOf(settings) : createJudgeOver(standInTransport(), { price: () => 0 });
-  const isAsked = isPaid && scorers.some(({ kind }) => kind === 'judge');
   const seen: Seen = { quarantined: 0, selected: 0, isEnd: false, unreadable: [] };
   const all = capturesOf(files, asked, seen);
   // What they cost is told before the first is asked about. Captures that cost nothing may be too many to keep.
-  const captures = isAsked ? await Array.fromAsync(all) : all;
+  const captures = isPaid ? await Array.fromAsync(all) : all;
   if (Array.isArray(captures) && !(await agreed(captures, asked, judge))) return undefined;
   const limit = !isPaid || flags.budget === 0 ? undefined : new OwnLimit(flags.budget);
   const onCapture = (done: number): void =>
     progress.show({ facts: [`judged ${done} of ${seen.selected}`], share: done / seen.selected });
-  const { report, failure } = await judgeCaptures(captures, { judge, limit, scorers, signal, onCapture });
+  const functions = file && functionsOf(file);
+  const { report, failure } = await judgeCaptures(captures, { judge, functions, limit, scorers, signal, onCapture });
   if (failure !== undefined && report.verdicts.length === 0 && !signal.aborted) throw failure;
   for (const remark of remarks(seen, flags.limit)) notice(remark);
   const thresholds = (flags.atLeast ?? []).map(({ scorer, atLeast }) => {
@@ -120,8 +127,8 @@ async function judgeOpened(files: readonly SourceFile[], asked: Asked, signal: A
   });
   const named = failure === undefined || signal.aborted ? undefined : (awsFailure(failure) ?? toNamedError(failure));
   return {
-    /** The id of the judge; absent if only code scorers ran. */
-    judge: flags.judgeModel === 'none' ? undefined : judge.sourceId,
+    /** The id of the judge; absent if no scorer asks it. */
+    judge: asksModel ? judge.sourceId : undefined,
     ...report,
     /** Files that cannot be read, or not to their end. */
     unreadable: seen.unreadable,
@@ -133,17 +140,19 @@ async function judgeOpened(files: readonly SourceFile[], asked: Asked, signal: A
 
 export type JudgeReport = NonNullable<Awaited<ReturnType<typeof judgeFiles>>>;
 
-/** Returns the named scorers; else the given guidelines; else all scorers. */
+/** Returns the named scorers; else those of the file and the given guidelines; else all scorers. */
 function chosenScorers(
   { scorer, guideline, judgeModel, atLeast = [] }: JudgeFlags,
   settings: CommandSettings,
+  ofFile: readonly Scorer[] = [],
 ): Scorer[] {
-  const all = unsampled(activeScorers(settings));
+  const own = ofFile.map(({ name }) => name);
+  const all = [...unsampled(activeScorers(settings)).filter(({ name }) => !own.includes(name)), ...ofFile];
   checkNames('scorer', scorer, all);
-  const given = Object.keys(guideline ?? {});
+  const given = [...Object.keys(guideline ?? {}), ...(scorer === undefined ? own : [])];
   const names =
-    scorer === undefined ? (guideline === undefined ? all.map(({ name }) => name) : given) : [...scorer, ...given];
-  const chosen = all.filter((one) => names.includes(one.name) && (judgeModel !== 'none' || isCodeScorer(one)));
+    scorer === undefined && given.length === 0 ? all.map(({ name }) => name) : [...(scorer ?? []), ...given];
+  const chosen = all.filter((one) => names.includes(one.name) && (judgeModel !== 'none' || !isModelScorer(one)));
   if (chosen.length === 0) {
     const facts = { got: names.join(', '), expected: 'a code scorer, or a judge: --judge-model' };
     throw new PermanentError('NoScorer', 'Without a judge there is no scorer to run', facts);
@@ -190,9 +199,11 @@ async function agreed(
   judge: Judge,
 ): Promise<boolean> {
   await requireJudge(settings, budget);
-  const asked = captures.filter(({ pending }) => pending.judge.length > 0);
-  const likely = asked.map(({ pending, read }) => expectedCalls(settings, read(), pending.judge).usd).reduce(addUsd, 0);
-  const most = asked.map(({ pending, read }) => judge.maxCostUsd(read(), pending.judge)).reduce(addUsd, 0);
+  const asked = captures
+    .map(({ pending, read }) => ({ models: pending.judge.filter(isModelScorer), read }))
+    .filter(({ models }) => models.length > 0);
+  const likely = asked.map(({ models, read }) => expectedCalls(settings, read(), models).usd).reduce(addUsd, 0);
+  const most = asked.map(({ models, read }) => judge.maxCostUsd(read(), models)).reduce(addUsd, 0);
   const cap = budget === 0 ? most : Math.min(budget, most ?? budget);
   const limit = budget === 0 ? 'without a limit (--budget 0)' : `and never more than ${dollars(budget)} (--budget)`;
   const range = usdRange(settings, likely)?.map(dollars).join(' to ');

@@ -16,9 +16,15 @@ import { addUsd } from '../../src/judge/spend.ts';
 import type { Judge, JudgeScorer, Scorer } from '../../src/judge/types.ts';
 import type { SpendingLimit } from '../../src/limits/spending-limit.ts';
 import { JUDGE_COST, type NewAssessment } from '../../src/mlflow/types.ts';
-import { CaptureAssessor, type CaptureOutcome, NOT_JUDGED } from '../../src/monitoring/evaluate/assess-capture.ts';
+import {
+  CaptureAssessor,
+  type CaptureOutcome,
+  joined,
+  NOT_JUDGED,
+} from '../../src/monitoring/evaluate/assess-capture.ts';
 import { HeldCaptures } from '../../src/monitoring/evaluate/held-captures.ts';
 import { NO_TRACE_YET, type PendingVerdicts, pendingVerdicts } from '../../src/monitoring/evaluate/pending-verdicts.ts';
+import type { AssessDependencies } from '../../src/monitoring/evaluate/types.ts';
 import { type OfflineLine, OTHERS, type Place } from './capture-files.ts';
 
 /** A capture that a scorer may apply to. */
@@ -64,7 +70,7 @@ export async function* selectCaptures(
   }
 }
 
-interface JudgingOptions {
+interface JudgingOptions extends Pick<AssessDependencies, 'functions'> {
   judge: Judge;
   limit?: SpendingLimit | undefined;
   scorers: readonly Scorer[];
@@ -77,9 +83,9 @@ interface JudgingOptions {
 /** Asks about the captures. A failure of the judge ends the asking, and every verdict until then is in the report. */
 export async function judgeCaptures(
   captures: Iterable<SelectedCapture> | AsyncIterable<SelectedCapture>,
-  { judge, limit, scorers, signal, onCapture }: JudgingOptions,
+  { judge, functions, limit, scorers, signal, onCapture }: JudgingOptions,
 ) {
-  const assessor = new CaptureAssessor(RUN, { judge, ...(limit && { limit }) });
+  const assessor = new CaptureAssessor(RUN, { judge, ...(functions && { functions }), ...(limit && { limit }) });
   const known = new Map(scorers.map((scorer) => [scorer.name, scorer]));
   const rows: VerdictRow[] = [];
   const missing: Missing[] = [];
@@ -90,7 +96,12 @@ export async function judgeCaptures(
     const capture = selected.read();
     const asks = failure === undefined && !signal.aborted;
     const asking = assessor.assess({ ...selected, capture }, asks ? signal : undefined);
-    const outcome = await asking.catch((thrown: unknown): CaptureOutcome => ({ ...NOT_JUDGED, failure: thrown }));
+    const judged = asking.catch((thrown: unknown): CaptureOutcome => ({ ...NOT_JUDGED, failure: thrown }));
+    const raw = { place: { key: selected.place.file } };
+    const answered = asks
+      ? assessor.askFunctions({ ...selected, raw }, async (use) => use(capture), signal)
+      : undefined;
+    const outcome = joined(await Promise.all([judged, answered ?? NOT_JUDGED]));
     failure ??= outcome.failure;
     for (const { term, reason } of [...selected.pending.settled, ...outcome.without])
       if (term !== 'heldByBudget' && reason !== undefined) addCounts(notJudgeable, { [reason]: 1 });

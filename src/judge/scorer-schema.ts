@@ -39,8 +39,8 @@ const functionSchema = z.strictObject({
   arn: z.string(),
   /** A version, or an alias until planning has resolved it. */
   qualifier: z.string(),
-  /** The maximum cost of a record in US dollars. */
-  usdPerRecord: z.number(),
+  /** The maximum cost of a record in US dollars. Absent: any cost. */
+  usdPerRecord: z.number().optional(),
   /** The time limit of an invocation. */
   seconds: z.number(),
   /** Invocations per second, over all functions of the stack. Absent: no limit. */

@@ -61,6 +61,8 @@ export function readValue(values: ScorerValues, given: unknown): string | number
       return word === undefined ? undefined : word === 'true' || word === 'yes';
     }
     case 'categories':
+      // A scorer of a file may have any value.
+      if (values.values.length === 0) return typeof given === 'object' ? undefined : (given as string | undefined);
       return fromList(values.values, given);
     case 'number': {
       const text = typeof given === 'string' ? undress(given) : '';

@@ -169,7 +169,7 @@ export class ScorerFunction {
     for (const [index, one] of batch.entries()) {
       const { usd = this.#usd, ...outcome } = results[index] as Results[number];
       charge(one, usd);
-      if (usd > this.#usd) this.#endOverPrice();
+      if (usd > (this.#scorer.asks?.usdPerRecord ?? Infinity)) this.#endOverPrice();
       this.#resolve(one, outcome);
     }
   }
