@@ -69,12 +69,22 @@ export const CAPTURE_APPS_ENVIRONMENT = locked('capture-apps', CAPTURE_APPS);
 /** The peer of `npm run bench -- rates`: prediction-powered inference by its authors. */
 export const PPI_ENVIRONMENT = locked('ppi', { 'ppi-python': '0.2.3' });
 
+/** Libraries with metrics that scorers in Python take. MLflow and scikit-learn are in the default environment. */
+export const SCORERS_ENVIRONMENT = locked('scorers', {
+  aiobotocore: '3.10.0',
+  'arize-phoenix-evals': '3.9.0',
+  deepeval: '4.3.1',
+});
+export const RAGAS_ENVIRONMENT = locked('ragas', { ragas: '0.4.3' }, ['langchain-community<0.4']);
+
 export const LOCKED_ENVIRONMENTS: LockedSpec[] = [
   ...MLFLOW_ENVIRONMENTS.values(),
   SAGEMAKER_PLUGIN_ENVIRONMENT,
   AWS_CHECKS_ENVIRONMENT,
   CAPTURE_APPS_ENVIRONMENT,
   PPI_ENVIRONMENT,
+  SCORERS_ENVIRONMENT,
+  RAGAS_ENVIRONMENT,
 ];
 
 export const defaultPythonEnvironment = (log?: Log, signal?: AbortSignal): Promise<PythonEnvironment> =>

@@ -12,7 +12,13 @@ import {
   mlflowEnvironment,
 } from '../../local/python/python-presets.ts';
 import { makeBundles } from '../../local/stack/deploy.ts';
-import { awsChecksEnvironment, captureAppsEnvironment, sagemakerPluginEnvironment } from './check-environments.ts';
+import {
+  awsChecksEnvironment,
+  captureAppsEnvironment,
+  ragasEnvironment,
+  sagemakerPluginEnvironment,
+  scorersEnvironment,
+} from './check-environments.ts';
 import { packageRuns, unpackChromium } from './chromium.ts';
 
 /** A package index may drop a connection. The installer caches downloads, so a retry is short. */
@@ -23,7 +29,8 @@ export default async function makePythonEnvironments(
   _: unknown,
   { displayName }: { displayName: { name: string } },
 ): Promise<void> {
-  const versions = displayName.name === 'slow' ? APP_MLFLOW_VERSIONS : [MANAGED_MLFLOW_VERSION];
+  const isSlow = displayName.name === 'slow';
+  const versions = isSlow ? APP_MLFLOW_VERSIONS : [MANAGED_MLFLOW_VERSION];
   const log = (line: string): void => console.info(line);
   const bundles = makeBundles({ directory: makeOwnFolder('bundles'), log });
   await Promise.all([
@@ -33,6 +40,7 @@ export default async function makePythonEnvironments(
     withRetries(() => sagemakerPluginEnvironment(log)),
     withRetries(() => awsChecksEnvironment(log)),
     withRetries(() => captureAppsEnvironment(log)),
+    ...(isSlow ? [scorersEnvironment, ragasEnvironment].map((make) => withRetries(() => make(log))) : []),
     ...(packageRuns ? [unpackChromium()] : []),
   ]);
   process.env.FUNCTION_BUNDLES = await bundles;
