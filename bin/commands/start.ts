@@ -8,6 +8,7 @@ const port = numbers.from(1, 65_535);
 const OPTIONS = options(
   argument('[captures]', 'a .jsonl file of Data Capture, or a folder with such files (default: examples/captures)'),
   option('--endpoint <name>', 'the endpoint of all files'),
+  option('--scorer-file <file>', 'scorers in Python, as a function of the emulated AWS: docs/scorers.md'),
   option('--bedrock', 'judge with the real model, with your own AWS credentials. This costs money'),
   option('--region <region>', 'region of Bedrock (default: AWS_REGION, AWS_DEFAULT_REGION, us-east-1)'),
   option('--exit', 'exit after the result'),

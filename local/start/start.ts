@@ -18,6 +18,7 @@ import { type EnvFile, writeEnvFile } from './env-file.ts';
 import { type DeployedEndpoint, deployEndpoints, startEnvironment } from './environment.ts';
 import { forecastLines, measureFiles } from './forecast.ts';
 import { findLabels, joinLabels, processCaptures } from './process-captures.ts';
+import { deployScorers, readScorers } from './scorer-function.ts';
 
 /** npm runs scripts in the project's folder, but the user means a relative path from their own. */
 const typedIn = (): string => process.env.INIT_CWD ?? process.cwd();
@@ -29,6 +30,11 @@ function asShown(path: string): string {
   return short.length < path.length ? short : path;
 }
 
+function warnOfSlips(): void {
+  for (const slip of slips(SETTING_NAMES, dotenvSettings(keptPath('.env')), process.env))
+    progress.log(`warning: ${slip}`);
+}
+
 async function main(options: StartFlags, stopping: Stopping): Promise<number> {
   const { signal, stopped } = stopping;
   signal.addEventListener('abort', () => progress.close('Stopping …'));
@@ -38,12 +44,12 @@ async function main(options: StartFlags, stopping: Stopping): Promise<number> {
   const captures = options.captures ? asTyped(options.captures) : packagePath('examples', 'captures');
   const keep = options.keep && asTyped(options.keep);
   const given = givenSettings(captures);
-  for (const slip of slips(SETTING_NAMES, dotenvSettings(keptPath('.env')), process.env))
-    progress.log(`warning: ${slip}`);
+  warnOfSlips();
   // Report invalid input before anything starts.
   checkProtection(given, { bedrock, keep });
   const real = bedrock && { region: bedrockRegion(options) };
   const checked = checkSettings(personSettings(given, { real, url: 'http://127.0.0.1' }).settings);
+  const scorers = await unlessStopped(readScorers(options.scorerFile && asTyped(options.scorerFile)));
   const endpoints = await unlessStopped(findCaptures(captures, options.endpoint));
   const labels = await unlessStopped(findLabels(captures, endpoints));
   const sizes = await unlessStopped(measureFiles(endpoints.flatMap(({ files }) => files)));
@@ -68,6 +74,7 @@ async function main(options: StartFlags, stopping: Stopping): Promise<number> {
   for (const note of notes) progress.log(note);
   let envFile: EnvFile | undefined;
   const work = async (): Promise<number> => {
+    if (scorers) settings.SCORER_FUNCTIONS = await deployScorers(environment.clients.lambda, scorers);
     const deployed = await deployEndpoints(environment, endpoints, settings, progress.show, signal);
     const answers = endpointUrl ?? environment.judge.url;
     if (!exit) envFile = writeEnvFile({ environment, deployed, settings, endpointUrl: answers });
