@@ -1,5 +1,7 @@
 /** `inference-monitor find`: finds conversations by ids that people know, and shows their outcome. */
 
+import { InvalidArgumentError } from 'commander';
+import { parentSpanOf } from '../../src/captures/record/traceparent.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { many, time } from '../../src/core/text/figure-text.ts';
 import { block, bold, exact, facts, type Page } from '../../src/core/text/page.ts';
@@ -16,10 +18,20 @@ import { condition } from './dataset.ts';
 /** By default, inference ids are kept for as long as labels may arrive. */
 const [DEFAULT_LIMIT, MOST, OF_IDS, OF_OTHERS] = [20, 1000, '30d', '1d'];
 
+/** Returns the id of a trace from a `traceparent` header, or from the id alone. */
+function parentTrace(text: string): string {
+  const id = parentSpanOf(text)?.traceId ?? /^[\da-f]{32}$/.exec(text)?.[0];
+  if (id !== undefined) return id;
+  throw new InvalidArgumentError(
+    'expected 00-<32 hex digits>-<16 hex digits>-<2 hex digits>, or 32 hex digits, in lower case',
+  );
+}
+
 const OPTIONS = options(
   option('--id <id>', 'of an inference or a trace'),
   option('--user <id>', 'as it stands in the trace, where it may be a pseudonym'),
   option('--session <id>', 'as it stands in the trace'),
+  option('--traceparent <id>', "of the application's trace: 00-…, or its 32 hex digits", parentTrace),
   option('--scorer <conditions...>', 'with a verdict of one of these, or with its value, or held or failed', condition),
   ...windowOptions(),
   option('--limit <count>', 'at most this many of the newest', parsed(numbers.from(1, MOST), DEFAULT_LIMIT)),
@@ -32,16 +44,16 @@ export type FindOutput = Awaited<ReturnType<typeof findTraces>>;
 export type Output = About & FindOutput;
 
 export default command('find', OPTIONS, async (flags) => {
-  const { id, user, session, scorer: verdicts, from, to, limit } = flags;
-  if ([id, user, session, verdicts].every((one) => one === undefined)) {
-    const expected = '--id, --user, --session or --scorer';
+  const { id, user, session, traceparent: parentTraceId, scorer: verdicts, from, to, limit } = flags;
+  if ([id, user, session, parentTraceId, verdicts].every((one) => one === undefined)) {
+    const expected = '--id, --user, --session, --traceparent or --scorer';
     throw new PermanentError('InvalidCommandLine', 'Nothing says what to find', { got: 'no condition', expected });
   }
   const nowMs = Date.now();
   const initial = id === undefined ? OF_OTHERS : OF_IDS;
   const { fromMs = 0, toMs = nowMs } = windowOfFlags({ from: from ?? initial, to }, nowMs);
   await withStack(flags, async ({ work, flag, about }) => {
-    const found = await findTraces(work, { id, user, session, verdicts, fromMs, toMs, limit });
+    const found = await findTraces(work, { id, user, session, parentTraceId, verdicts, fromMs, toMs, limit });
     print<FindOutput>(found, flags.json, [...found.traces.map((one) => tracePage(one, flag)), end(found, flag)], about);
   });
 });

@@ -17,6 +17,8 @@ interface Query extends TimeWindow {
   id?: string | undefined;
   user?: string | undefined;
   session?: string | undefined;
+  /** Trace of the application: 32 hex digits. */
+  parentTraceId?: string | undefined;
   /** One of these: a verdict of the scorer, or one with this value, or `held` or `failed`. */
   verdicts?: readonly VerdictCondition[] | undefined;
   /** At most this many of the newest. */
@@ -65,11 +67,12 @@ export async function findTraces(work: Work, query: Query): Promise<{ traces: Fo
 }
 
 async function* candidates(work: Work, query: Query): AsyncGenerator<Hours> {
-  const { id = '', user, session, verdicts = [] } = query;
+  const { id = '', user, session, parentTraceId: parent, verdicts = [] } = query;
   const isTrace = TRACE_ID.test(id);
   const [first, ...others] = await Promise.all([
     ...(user === undefined ? [] : [tracesWith(work, 'ids/people', 'userId', [fitted(user)], query)]),
     ...(session === undefined ? [] : [tracesWith(work, 'ids/people', 'sessionId', [fitted(session)], query)]),
+    ...(parent === undefined ? [] : [tracesWith(work, 'ids/people', 'parentTraceId', [parent], query)]),
     ...(isTrace ? [tracesWith(work, 'captures', 'traceId', [id], query)] : []),
     ...(id && !isTrace ? [tracesWith(work, 'ids/inferences', 'id', [id], query)] : []),
   ]);

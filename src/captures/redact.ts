@@ -52,7 +52,7 @@ const maskedNote = (masker: Masker, note: string): string => masker.text(note.re
 
 /** Masks the identity. Without texts, the caller and the session become pseudonyms. */
 function maskedIdentity(masker: Masker, identity: Identity, { content }: Redaction): Identity {
-  const { attributes, sessionId, userId, replayRun } = identity;
+  const { attributes, sessionId, userId, replayRun, traceparent } = identity;
   if (content !== 'none') return masker.value({ ...identity, attributes: { ...attributes } }, true) as Identity;
   return {
     ...identity,
@@ -60,6 +60,7 @@ function maskedIdentity(masker: Masker, identity: Identity, { content }: Redacti
     ...(sessionId && { sessionId: masker.whole('session', sessionId) }),
     ...(userId && { userId: masker.whole('user', userId) }),
     ...(replayRun && { replayRun: masker.whole('replay_run', replayRun) }),
+    ...(traceparent && { traceparent: masker.text(traceparent) }),
   };
 }
 

@@ -205,6 +205,8 @@ export interface Identity {
   userId?: string;
   /** The replay run that sent the request, when a replay did. */
   replayRun?: string;
+  /** The span of the application that made the request, as W3C Trace Context has it. */
+  traceparent?: string;
   /** SageMaker custom attributes and `metadata.*` of the payload. */
   attributes: Record<string, string>;
 }

@@ -129,6 +129,8 @@ export const TABLES = {
     userId: 'text',
     sessionId: 'text',
     inferenceId: 'text',
+    /** Of the application's trace, if the call names it: 32 hex digits. */
+    parentTraceId: 'text',
   },
   /**
    * The id that a label names for a prediction, and the columns of `groups`. They are kept as long as `GROUND_TRUTH.days` says. They are
@@ -190,7 +192,7 @@ export const SOUGHT: Record<Table, readonly string[]> = {
   captures: ['traceId'],
   verdicts: ['traceId'],
   inferences: ['traceId'],
-  'ids/people': ['userId', 'sessionId', 'traceId'],
+  'ids/people': ['userId', 'sessionId', 'parentTraceId', 'traceId'],
   'ids/inferences': ['id', 'traceId'],
   labels: ['traceId'],
 };

@@ -32,13 +32,20 @@ const hrTime = (ms: number): HrTime => {
   return [seconds, Math.round((ms - seconds * 1000) * 1e6)];
 };
 
+/** Matches the beginning of every text that MLflow would parse. */
+const MAY_BE_JSON = /^\s*["[{]/;
+
 /**
  * Encodes an attribute. MLflow parses a text that is a JSON object, array or string, and keeps every other text.
  * Numbers and booleans are therefore sent unchanged, and all other values as JSON, including text that happens to be
- * JSON.
+ * JSON. OpenTelemetry's own attributes have the types that its conventions define: other texts and lists of texts.
  */
-const attributeValue = (value: unknown): AttributeValue =>
-  typeof value === 'number' || typeof value === 'boolean' ? value : storableJson(value);
+function attributeValue(key: string, value: unknown): AttributeValue {
+  if (typeof value === 'number' || typeof value === 'boolean') return value;
+  const isPlain = (one: unknown): one is string => typeof one === 'string' && !MAY_BE_JSON.test(one);
+  const isOwn = key.startsWith('gen_ai.') && (isPlain(value) || (Array.isArray(value) && value.every(isPlain)));
+  return isOwn ? (value as AttributeValue) : storableJson(value);
+}
 
 function rootAttributes(trace: TraceRecord, withTags: boolean): Record<string, string | undefined> {
   const attributes: Record<string, string | undefined> = { 'session.id': sessionOf(trace), 'user.id': userOf(trace) };
@@ -59,7 +66,7 @@ export function otlpTrace(trace: TraceRecord, withTags = true): OtlpTrace {
     const all = span.parentSpanId === undefined ? { ...own, ...rootAttributes(trace, withTags) } : own;
     for (const [key, value] of Object.entries(all)) {
       if (value === undefined || value === null) continue;
-      const written = attributeValue(value);
+      const written = attributeValue(key, value);
       attributes[key] = written;
       size += key.length + String(written).length;
     }
@@ -69,6 +76,7 @@ export function otlpTrace(trace: TraceRecord, withTags = true): OtlpTrace {
 }
 
 function readableSpan(traceId: string, span: SpanRecord, attributes: Attributes): ReadableSpan {
+  const { links = [] } = span;
   const context = (spanId: string) => ({ traceId, spanId, traceFlags: SAMPLED });
   const own = context(span.spanId);
   return {
@@ -83,7 +91,7 @@ function readableSpan(traceId: string, span: SpanRecord, attributes: Attributes)
       ...(span.status.message === undefined ? {} : { message: storableText(span.status.message, MAX_TAG_CHARS) }),
     },
     attributes,
-    links: [],
+    links: links.map(({ traceId: id, spanId }) => ({ context: { traceId: id, spanId, traceFlags: SAMPLED } })),
     events: (span.events ?? []).map(({ name, timeMs }) => ({ name, time: hrTime(timeMs), attributes: {} })),
     duration: [0, 0],
     ended: true,

@@ -25,7 +25,7 @@ const nanoseconds = (ms: number): unknown => exactNumber(`${BigInt(Math.round(ms
 function span(trace: TraceRecord, record: SpanRecord): Record<string, unknown> {
   const attributes: Record<string, string> = { 'mlflow.traceRequestId': JSON.stringify(trace.traceId) };
   for (const [key, value] of Object.entries(spanAttributes(trace, record))) attributes[key] = storableJson(value);
-  const { parentSpanId, events = [] } = record;
+  const { parentSpanId, events = [], links } = record;
   const status = spanStatus(trace, record);
   return {
     trace_id: base64(otelTraceId(trace.traceId)),
@@ -35,6 +35,7 @@ function span(trace: TraceRecord, record: SpanRecord): Record<string, unknown> {
     start_time_unix_nano: nanoseconds(record.startTimeMs),
     end_time_unix_nano: nanoseconds(record.endTimeMs),
     events: events.map(({ name, timeMs }) => ({ name, time_unix_nano: nanoseconds(timeMs), attributes: {} })),
+    links: links?.map(({ traceId, spanId }) => ({ trace_id: `tr-${traceId}`, span_id: spanId })),
     status: { code: `STATUS_CODE_${status.code}`, message: storableText(status.message ?? '', MAX_TAG_CHARS) },
     attributes,
   };

@@ -31,6 +31,7 @@ export interface ReadSpan {
   startNs: string;
   endNs: string;
   events: { name: string; ns: string }[];
+  links: [string, string][];
 }
 
 export interface ReadTrace {

@@ -131,6 +131,37 @@ export function testMlflow(setup: () => SuiteSetup): void {
       expect(await setup().reader.find(experiment.id, bySession)).toEqual(ids(traces));
     });
 
+    test('have OpenTelemetry’s names and links, which change nothing that MLflow shows', async () => {
+      const [root] = chatTrace('', 'x').spans;
+      if (!root) throw new Error('no span');
+      const said = (content: string) => [{ role: 'user', parts: [{ type: 'text', content }] }];
+      const names = {
+        'gen_ai.operation.name': 'chat',
+        'gen_ai.provider.name': 'aws.sagemaker',
+        'gen_ai.request.model': '{"a":1}',
+        'gen_ai.request.temperature': 0.5,
+        'gen_ai.response.id': '['.repeat(200),
+        'gen_ai.response.finish_reasons': ['stop', '"'],
+        'gen_ai.usage.input_tokens': 99,
+        'gen_ai.input.messages': said('Other words?'),
+        'gen_ai.output.messages': said('Other words.'),
+        'gen_ai.system_instructions': [{ type: 'text', content: 'Be short.' }],
+        'gen_ai.tool.definitions': [{ type: 'function', name: 'f' }],
+      };
+      const links = [{ traceId: '4bf92f3577b34da6a3ce929d0e0e4736', spanId: '00f067aa0ba902b7' }];
+      const spans = [{ ...root, attributes: { ...root.attributes, ...names }, links }];
+      const { experiment, traces } = await written(['a', { spans: [root] }], ['b', { spans }]);
+      const [before, after] = await Promise.all(traces.map(({ traceId }) => read(experiment, traceId)));
+      const shown = ({ tokenUsage, state, spans: [span] }: ReadTrace) => {
+        const { spanId: _, attributes: __, links: ___, ...facts } = span ?? {};
+        return { tokenUsage, state, ...facts };
+      };
+      expect(after && shown(after)).toEqual(before && shown(before));
+      expect(after?.spans[0]?.attributes).toMatchObject(names);
+      const known = setup().version.localeCompare('3.13', 'en', { numeric: true }) >= 0;
+      expect(after?.spans[0]?.links).toEqual(known ? [[`tr-${links[0]?.traceId}`, links[0]?.spanId]] : []);
+    });
+
     test('can have several spans and an error state', async () => {
       const base = chatTrace('', 'x');
       const [root] = base.spans;

@@ -48,6 +48,7 @@ def trace_to_json(trace):
                 "startNs": str(span.start_time_ns),
                 "endNs": str(span.end_time_ns),
                 "events": [{"name": event.name, "ns": str(event.timestamp)} for event in span.events],
+                "links": [[link.trace_id, link.span_id] for link in getattr(span, "links", [])],
             }
             for span in (trace.data.spans if trace.data else [])
         ],

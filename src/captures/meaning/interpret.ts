@@ -106,7 +106,8 @@ function plainFormat(request: Payload | undefined, response: Payload | undefined
 
 const NAMES_OF_MODELS = ['model', 'modelId', 'model_id', 'modelVersion', 'model_name'];
 
-function modelOf(value: unknown): string | undefined {
+/** Returns the name of the model that a request or a reply names. */
+export function modelOf(value: unknown): string | undefined {
   const body = fieldsOf(Array.isArray(value) ? value[0] : value);
   return firstOf(NAMES_OF_MODELS, (name) => textIn(body[name]) || undefined);
 }

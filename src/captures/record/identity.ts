@@ -1,4 +1,4 @@
-/** Finds the user and the session of a request, in its body and in SageMaker's custom attributes. */
+/** Finds the user, the session and the parent span of a request, in its body and in SageMaker's custom attributes. */
 
 import { jsonIn } from '../../core/values/json-in.ts';
 import NAMES from '../field-names.json' with { type: 'json' };
@@ -6,6 +6,7 @@ import { firstOf } from '../first-of.ts';
 import { asText, isObject, type JsonObject } from '../json.ts';
 import type { Identity } from '../types.ts';
 import { fieldsOf } from '../wire/wire-format.ts';
+import { traceparentIn } from './traceparent.ts';
 
 /** Maximum number and length of attributes. A header of custom attributes has at most 1,024 characters. */
 const MAX_ATTRIBUTES = 64;
@@ -86,5 +87,7 @@ export function identityOf(record: JsonObject, metadata: JsonObject, request: un
     textUnder(NAMES.session, body, given, extra, custom) ?? textUnder(['sessionId', 'SessionId'], metadata);
   const userId = textUnder(NAMES.user, body, given, extra, custom);
   const replayRun = textUnder(NAMES.replayRun, custom, given, body);
-  return { sessionId, userId, replayRun, attributes: Object.fromEntries(kept) as Record<string, string> };
+  const named = textUnder(['traceparent'], custom, given);
+  const traceparent = traceparentIn(named) ?? traceparentIn(fieldsOf(record.client).traceparent);
+  return { sessionId, userId, replayRun, traceparent, attributes: Object.fromEntries(kept) as Record<string, string> };
 }

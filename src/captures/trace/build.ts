@@ -6,9 +6,11 @@ import { ofContent } from '../content.ts';
 import { failureOf } from '../failure.ts';
 import { capturePathOf } from '../files/capture-path.ts';
 import { isObject } from '../json.ts';
+import { parentSpanOf } from '../record/traceparent.ts';
 import type { Capture, Inference, Payload, QuarantineCause, RawLine } from '../types.ts';
 import { viewTools } from './chat-view.ts';
 import { exchangeAttributes, exchangeTrace, lineTraceId } from './exchange.ts';
+import { genAiAttributes } from './gen-ai.ts';
 import { childSpanIdOf, NOT_TRAFFIC_TAG, type NotTraffic, REPLAY_TAG, RUN_TAG, rootSpanIdOf } from './ids.ts';
 import { requestPreview, responsePreview } from './preview.ts';
 import { type SpanContent, spanContentOf, spanTypeOf } from './span-content.ts';
@@ -74,6 +76,7 @@ function traceOf(capture: Capture, raw: RawLine, options: TraceOptions): TraceRe
     attributes: exchange ? exchangeAttributes(attributes, exchange) : attributes,
     status,
     ...eventsOf(capture),
+    ...linksOf(capture),
   };
   return {
     traceId,
@@ -92,7 +95,7 @@ function traceOf(capture: Capture, raw: RawLine, options: TraceOptions): TraceRe
 }
 
 /** Returns the caller's ids in the form of the trace. The requests of one replayed conversation are a session. */
-export function callerOf({ userId, sessionId: own, exchange }: Capture): Pick<TraceRecord, 'userId' | 'sessionId'> {
+function callerOf({ userId, sessionId: own, exchange }: Capture): Pick<TraceRecord, 'userId' | 'sessionId'> {
   const sessionId = own ?? exchange?.conversationId;
   return {
     ...(sessionId === undefined ? {} : { sessionId: fitted(sessionId) }),
@@ -104,6 +107,13 @@ export function callerOf({ userId, sessionId: own, exchange }: Capture): Pick<Tr
 export const chosenId = ({ capturedInferenceId: id }: Pick<Capture, 'capturedInferenceId'>): string | undefined =>
   id === undefined ? undefined : fitted(id);
 
+/** Returns the ids by which a person finds the trace. @param isServing whether labels may name the inference id */
+export const callerIds = (capture: Capture, isServing: boolean) => ({
+  ...callerOf(capture),
+  inferenceId: isServing ? chosenId(capture) : undefined,
+  parentTraceId: parentSpanOf(capture.traceparent)?.traceId,
+});
+
 /** Returns the reason for quarantining a line if its trace could not be built. */
 export function traceNotBuilt(error: unknown): QuarantineCause {
   return { name: 'TraceNotBuilt', message: `The trace of the line could not be built: ${saidBy(error)}` };
@@ -113,6 +123,12 @@ export function traceNotBuilt(error: unknown): QuarantineCause {
 function eventsOf({ inferenceTimeMs, call }: Capture): Pick<SpanRecord, 'events'> {
   if (call?.firstTokenMs === undefined) return {};
   return { events: [{ name: 'gen_ai.first_token', timeMs: inferenceTimeMs + Math.round(call.firstTokenMs) }] };
+}
+
+/** Returns the link to the span of the application. It is no parent, because its trace is in another system. */
+function linksOf({ traceparent }: Capture): Pick<SpanRecord, 'links'> {
+  const parent = parentSpanOf(traceparent);
+  return parent === undefined ? {} : { links: [parent] };
 }
 
 function statusMessage({ statusCode, message, type }: NonNullable<Capture['error']>): string {
@@ -159,6 +175,7 @@ function tagsOf(capture: Capture, raw: RawLine, options: TraceOptions): Record<s
     s3_bucket_name: raw.place.bucket,
     s3_file_key: raw.place.key,
     capture_format: capture.format,
+    traceparent: parentSpanOf(capture.traceparent) && capture.traceparent,
     empty_reply: isEmptyReply(capture) ? 'true' : undefined,
     inference_mismatch: mismatch === undefined ? undefined : `${mismatch.inputs} inputs, ${mismatch.outputs} outputs`,
     replay_run: capture.replayRun,
@@ -224,7 +241,8 @@ const orUndefined = <T>(list: T[] | undefined): T[] | undefined =>
   list !== undefined && list.length > 0 ? list : undefined;
 
 /**
- * Returns the attributes as JSON values. MLflow's names start with `mlflow.`, the others with `capture.`.
+ * Returns the attributes as JSON values. MLflow's names start with `mlflow.`, OpenTelemetry's with `gen_ai.`, and the
+ * others with `capture.`.
  *
  * @param storer has stored the inputs and outputs of the span, and has noted the changes
  */
@@ -257,6 +275,7 @@ function rootAttributes(capture: Capture, raw: RawLine, content: SpanContent, st
     'capture.custom_attributes': Object.keys(capture.attributes).length > 0 ? capture.attributes : undefined,
     'capture.extra_fields': capture.extraFields,
     'capture.notes': orUndefined(capture.notes),
+    ...genAiAttributes(capture, callerOf(capture).sessionId),
   };
   const stored: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(attributes)) {

@@ -1,4 +1,5 @@
 /** An MLflow trace before it is written, independent of the protocol (OTLP, or artifact and REST). */
+import type { ParentSpan } from '../record/traceparent.ts';
 
 export interface SpanRecord {
   /** 16 hex digits. */
@@ -16,6 +17,8 @@ export interface SpanRecord {
   attributes: Record<string, unknown>;
   status: { code: 'OK' | 'ERROR'; message?: string };
   events?: { name: string; timeMs: number }[];
+  /** Spans of other traces. */
+  links?: ParentSpan[];
 }
 
 export interface TraceRecord extends Pick<SpanRecord, 'name' | 'startTimeMs' | 'endTimeMs'> {

@@ -3,7 +3,7 @@
  * verdicts.
  */
 import { capturePathOf } from '../../captures/files/capture-path.ts';
-import { callerOf, chosenId } from '../../captures/trace/build.ts';
+import { callerIds } from '../../captures/trace/build.ts';
 import type { Capture } from '../../captures/types.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { EvaluateReceipt, JudgeSpend, LogReceipt } from '../../core/contract/receipts.ts';
@@ -239,7 +239,7 @@ class EvaluateChunk {
     const isKept = isServing && !options.replay && (stored !== undefined || !this.#request.chunk.traced);
     const rows = isKept ? this.#predictions.add(capture, traceId, line.raw.place) : undefined;
     const facts = captureFacts(capture, { notTraffic, rows });
-    const caller = { ...callerOf(capture), inferenceId: isServing ? chosenId(capture) : undefined };
+    const caller = callerIds(capture, isServing);
     const work = { ...line, pending, stored, facts, caller, question };
     if (isAbsent || stored !== undefined) return [work];
     this.#settleMissing(work);

@@ -51,7 +51,7 @@ export interface LineOutcome {
   /** Absent if the line was not decoded. */
   facts?: CaptureFacts | undefined;
   /** The ids of the caller, if the capture has one. */
-  caller?: Pick<Row<'ids/people'>, 'userId' | 'sessionId' | 'inferenceId'> | undefined;
+  caller?: Pick<Row<'ids/people'>, 'userId' | 'sessionId' | 'inferenceId' | 'parentTraceId'> | undefined;
   /** Revision of the trace's item; see `SentTraces.revisionOf`. */
   revision?: number;
   /** Absent if the run has no scorers, or has not evaluated the line yet. */

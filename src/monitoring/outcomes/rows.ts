@@ -75,7 +75,7 @@ export function rowsOf(
       const ranks = precedenceOf(verdict.state, isDecoded, isPast ? 0 : revision, ofScorer);
       rows.verdicts.push({ ...event, ...verdict, traceId, precedence: ranks });
     }
-    if (isTraced(line) && (caller?.userId ?? caller?.sessionId ?? caller?.inferenceId) !== undefined) {
+    if (isTraced(line) && Object.values(caller ?? {}).some((id) => id !== undefined)) {
       const precedence = precedenceOf(outcome, isDecoded, revision, name);
       rows['ids/people'].push({ ...event, ...caller, traceId, precedence, time: timeOfLine(line) });
     }

@@ -18,10 +18,11 @@ const LONG = `é${'ü'.repeat(400)}`;
 const ODD = ["' OR 1=1 --", '../*', 'ids%', '🜁🜂🜃🜄🜅'];
 const USERS = [LONG, `${LONG}2`, 'aaaaaaaaaaaaaaaé', 'aaaaaaaaaaaaaaaè', '\0\ud800', ...ODD];
 const DAYS = ['2026-11-18', '2026-11-20'];
+const parentOf = (at: number): string => String(at + 1).padStart(32, 'a');
 const lineOf = (user: string, at: number): string =>
   callerLine(
     `p${at}`,
-    { user, session_id: `${user} s${at % 2}` },
+    { user, session_id: `${user} s${at % 2}`, metadata: { traceparent: `00-${parentOf(at)}-00f067aa0ba902b7-01` } },
     `${DAYS[at % 2]}T10:00:${String(at).padStart(2, '0')}Z`,
     `i/${at}`,
   );
@@ -50,7 +51,14 @@ test.each(['parts', 'merged files'])('each user, session, inference and trace is
   for (const [at, user] of USERS.entries()) {
     const traceId = idOf(LINES[at]);
     const session = `${user} s${at % 2}`;
-    const asked = [{ user }, { user: fitted(user) }, { session }, { id: `i/${at}` }, { id: traceId }];
+    const asked = [
+      { user },
+      { user: fitted(user) },
+      { session },
+      { id: `i/${at}` },
+      { id: traceId },
+      { parentTraceId: parentOf(at) },
+    ];
     for (const wanted of asked) {
       const found = await find(wanted);
       expect(found.map((one) => one.traceId)).toEqual([traceId]);
@@ -59,6 +67,7 @@ test.each(['parts', 'merged files'])('each user, session, inference and trace is
     expect(await find({ user, session: `${USERS[at - 1] ?? 'nobody'} s0` })).toEqual([]);
   }
   for (const user of ['', 'nobody', LONG.slice(0, -1), 'aaaaaaaaaaaaaaa']) expect(await find({ user })).toEqual([]);
+  expect(await find({ parentTraceId: parentOf(99) })).toEqual([]);
 });
 
 test('where a line went: the run that wrote it, what the budget held, and what a later run found', async () => {
