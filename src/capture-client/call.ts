@@ -1,5 +1,6 @@
 /** The state of one call while it runs: its times, its bytes, and how it ended. */
 import { randomUUID } from 'node:crypto';
+import { activeTraceparent } from './past-tracers.ts';
 
 export type Ended = 'whole' | 'broke' | 'left' | 'failed';
 export type CallError = { kind: string; class: string };
@@ -7,6 +8,7 @@ export type CallError = { kind: string; class: string };
 /** Fields of a line's `client`: docs/capture-client.md. Times in milliseconds since the start. */
 interface ClientFields {
   streamed: boolean;
+  traceparent?: string | undefined;
   ended?: Ended;
   status?: number;
   error?: CallError;
@@ -86,7 +88,7 @@ export class Call {
 
   /** @param input of the command, with an `EndpointName` */
   constructor(input: Record<string, unknown>, streamed: boolean) {
-    this.client = { streamed };
+    this.client = { streamed, traceparent: activeTraceparent() };
     this.endpoint = String(input.EndpointName);
     this.variant = String(input.TargetVariant ?? input.InferenceComponentName ?? 'unknown');
     const about = { inferenceId: cut(input.InferenceId, 64), customAttributes: cut(input.CustomAttributes, 1024) };

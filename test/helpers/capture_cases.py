@@ -162,6 +162,7 @@ def traced():
         print([each.flush()["written"] for each in captures])
     print([each.stats()["last_error"] for each in captures])
     print(segments, [span.name for span in spans.get_finished_spans()], seen)
+    print([f"00-{span.context.trace_id:032x}-{span.context.span_id:016x}-01" for span in spans.get_finished_spans()][0])
 
 
 globals()[case]()

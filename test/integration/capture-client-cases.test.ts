@@ -42,5 +42,6 @@ test.each(['before', 'after'])('tracers set up %s neither see nor break what is 
   const spans = `['${names[0]}', '${names.join("', '")}']`;
   const segments = "[['runtime.sagemaker', 'runtime.sagemaker', 's3']]";
   // Of S3, the application's own call alone.
-  expect(printed).toEqual(['[1, 1]', '[None, None]', `${segments} ${spans} [True, False]`]);
+  const [{ traceparent } = {}] = clientsIn(here.s3);
+  expect(printed).toEqual(['[1, 1]', '[None, None]', `${segments} ${spans} [True, False]`, traceparent]);
 });

@@ -1,4 +1,5 @@
 /** What an application in Node or its surroundings can do to the capture client, and once did. */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
@@ -9,6 +10,7 @@ import {
   InvokeEndpointWithResponseStreamCommand,
   SageMakerRuntimeClient,
 } from '@aws-sdk/client-sagemaker-runtime';
+import { type Context, type ContextManager, context, ROOT_CONTEXT, trace } from '@opentelemetry/api';
 import { payloadPart, StandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { type CaptureOptions, captureInvocations } from '../../src/capture-client/capture-invocations.ts';
 import { captureSurroundings, clientsIn, REFUSED } from '../helpers/capture-surroundings.ts';
@@ -135,6 +137,26 @@ test('a reply that another middleware has frozen is dropped once, and is not ope
   client.middlewareStack.add(freeze as never, { step: 'deserialize', priority: 'high' });
   await readAll(await ask());
   expect(await captures.flush()).toMatchObject({ open: 0, waiting: 0, written: 0, dropped: 1 });
+});
+
+test('the active span of OpenTelemetry is in the line, and an API that fails costs nothing', async () => {
+  const contexts = new AsyncLocalStorage<Context>();
+  const active = (): Context => contexts.getStore() ?? ROOT_CONTEXT;
+  const within = (given: Context, work: () => unknown) => contexts.run(given, work);
+  const manager = { active, with: within, bind: (_: Context, work: unknown) => work } as unknown as ContextManager;
+  context.setGlobalContextManager(Object.assign(manager, { enable: () => manager, disable: () => manager }));
+  const [traceId, spanId] = ['4bf92f3577b34da6a3ce929d0e0e4736', '00f067aa0ba902b7'];
+  const span = trace.setSpan(ROOT_CONTEXT, trace.wrapSpanContext({ traceId, spanId, traceFlags: 1 }));
+  const { captures, ask } = start();
+  const call = async () => readAll(await ask());
+  await context.with(span, call);
+  await call();
+  manager.active = () => JSON.parse('no context');
+  await call();
+  context.disable();
+  expect(await captures.flush()).toMatchObject({ written: 3, dropped: 0 });
+  const found = clientsIn(here.s3).map(({ traceparent }) => traceparent);
+  expect(found).toEqual([`00-${traceId}-${spanId}-01`, undefined, undefined]);
 });
 
 test('a request that names no endpoint is no call', async () => {

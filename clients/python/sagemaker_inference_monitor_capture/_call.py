@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import re
+import sys
 import time
 import uuid
 from typing import Any
@@ -33,6 +35,16 @@ class Side:
         self.left, self.data = why if self.left is None else self.left, bytearray()
 
 
+def _traceparent() -> str | None:
+    """The active span as W3C Trace Context has it, if the application has imported OpenTelemetry."""
+    trace = sys.modules.get("opentelemetry.trace")
+    # Nothing that goes wrong there loses the capture.
+    with contextlib.suppress(Exception):
+        span = trace and trace.get_current_span().get_span_context()
+        return f"00-{span.trace_id:032x}-{span.span_id:016x}-{span.trace_flags & 1:02x}" if span and span.is_valid else None
+    return None
+
+
 class Call:
     def __init__(self, params: dict[str, Any], streamed: bool, sender: Any) -> None:
         self.id, self._clock, self._sender = str(uuid.uuid4()), time.perf_counter(), sender
@@ -52,7 +64,7 @@ class Call:
         #: Of a stream's connection, less those of the frames that were parsed.
         self.frame_bytes = 0
         #: Fields of the line's `client`.
-        self.client: dict[str, Any] = {"streamed": streamed}
+        self.client: dict[str, Any] = {"streamed": streamed, "traceparent": _traceparent()}
 
     def now(self) -> float:
         """Milliseconds since the start, by a clock that does not jump."""
