@@ -95,7 +95,7 @@ function grantStatus(summarizer: PipelineFunction, { settings, budget }: StackCo
     resources: [endpointArn(role, settings.SAGEMAKER_ENDPOINT_NAME)],
   });
   allow(role, {
-    actions: ['cloudwatch:GetMetricData'],
+    actions: ['cloudwatch:GetMetricData', 'cloudwatch:ListMetrics'],
     resources: ['*'],
     why: 'Metrics have no ARN, so no narrower resource is possible.',
   });

@@ -11,6 +11,7 @@ import type { ObjectiveRate } from '../quality/objective-rates.ts';
 import { groupRates } from '../quality/rates.ts';
 import { representedText } from '../quality/rates-text.ts';
 import type { EndpointCalls } from './endpoint-calls.ts';
+import type { EndpointLoad } from './endpoint-load.ts';
 import type { History } from './history.ts';
 
 /** The facts about a window. */
@@ -31,6 +32,8 @@ export interface HealthFacts {
   history?: History;
   /** The calls of the window, according to SageMaker and CloudWatch. */
   calls?: EndpointCalls | undefined;
+  /** What the endpoint's servers measured, or the reason why that is not known. */
+  load?: EndpointLoad | undefined;
   /** The share of all captures that the judge is asked about. */
   sampleRate?: number | undefined;
   /** Since when no captures have come. Absent: they have just come. */

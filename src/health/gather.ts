@@ -24,6 +24,7 @@ import { type CountedCell, cellsOf, hourMs, readDays, type TimeWindow } from '..
 import { objectiveRates } from '../quality/objective-rates.ts';
 import { measuresOf, objectivesOf } from '../quality/objectives.ts';
 import { askCalls } from './endpoint-calls.ts';
+import { askLoad, type EndpointLoad } from './endpoint-load.ts';
 import { addedUpBesideRates, endOf, type HealthFacts } from './facts.ts';
 import { HISTORY_MS, historyOf } from './history.ts';
 
@@ -81,6 +82,7 @@ export async function readFacts(of: AskedStack, query: FactsQuery): Promise<Heal
     });
   const soon = <T>(rule: string, question: Promise<T>) => asked(rule, inTime(question, LIMIT_MS));
   const isNow = window.toMs >= nowMs;
+  const load = loadOf(of, { ...window, toMs: Math.min(window.toMs, nowMs) });
   const others = Promise.all([
     soon('run-failed', failedRunsOf(of, ended)),
     isNow ? soon('alarm', ringingAlarms(sfn, prefix)) : undefined,
@@ -118,6 +120,7 @@ export async function readFacts(of: AskedStack, query: FactsQuery): Promise<Heal
     nowMs,
     stack,
     kept: keptText(environment),
+    load: await load,
   };
   return { ...(counts ?? { cells: [], objectives: [] }), ...about, quiet, calls, failedRuns, alarms, budget, unasked };
 }
@@ -203,6 +206,12 @@ async function callsOf(of: AskedStack, cells: readonly CountedCell[], window: Ti
   const asked = askCalls(of.sfn, of.environment.SAGEMAKER_ENDPOINT_NAME, about);
   return process.env.AWS_ENDPOINT_URL ? asked.catch(() => undefined) : asked;
 }
+
+/** Returns what the endpoint's servers measured. It is no fault of the endpoint if this cannot be read. */
+const loadOf = ({ sfn, environment }: AskedStack, window: TimeWindow): Promise<EndpointLoad> =>
+  inTime(askLoad(sfn, environment.SAGEMAKER_ENDPOINT_NAME, window), LIMIT_MS).catch((error: unknown) =>
+    process.env.AWS_ENDPOINT_URL ? new Map() : new Map([['', `not measured: ${saidBy(error)}`]]),
+  );
 
 /** Returns the judge's spending today, and the daily budget. */
 async function usedToday({ sfn, environment }: AskedStack, nowMs: number) {

@@ -59,6 +59,14 @@ export const OPERATION_RULES = {
     return [{ state: isOld ? 'too little to tell' : state, asOf, message }];
   },
 
+  /** What the servers measure tells why replies are slow or fail. It has no bounds. */
+  'endpoint-load': ({ load = new Map() }) =>
+    Array.from(load, ([variant, text]): Found => {
+      const of = variant === '' ? '' : ` of variant ${singleLine(variant)}`;
+      const message = `measured by the servers${of}: ${singleLine(text)}`;
+      return { subject: variant || undefined, state: 'healthy', message };
+    }),
+
   'error-replies'({ spans, served, hasObjective, since, comparisons }): Found[] {
     const found = ({ captures = 0, errorReplies: errors = 0, errorKinds }: QualityCell, of: string): Found[] => {
       if (captures <= 0) return [];

@@ -105,6 +105,41 @@ export function called({ hourly = { blue: [0] }, percent = 100, since = 720 }: C
   };
 }
 
+/** AWS's list of metrics of detailed observability (SageMaker AI's "OpenTelemetry metrics reference") that are asked for. */
+const SERVED = {
+  histogram: ['vllm:time_to_first_token_seconds', 'sglang:time_to_first_token_seconds'],
+  counter: ['vllm:generation_tokens_total', 'sglang:generation_tokens_total'],
+  gauge: ['vllm:num_requests_waiting', 'sglang:num_queue_reqs'],
+};
+/** How CloudWatch's manual asks for each type: a histogram has no `_bucket`, and its growth is a rate. */
+const BY = 'by ("aws.sagemaker.variant.name")';
+const FORMS = {
+  histogram: `1000 * histogram_quantile(0.95, sum ${BY} (rate(SERIES)))`,
+  counter: `sum ${BY} (rate(SERIES))`,
+  gauge: `max ${BY} (max_over_time(SERIES))`,
+};
+
+/** CloudWatch's PromQL API. @param values by type of metric, and by variant */
+export const served =
+  (values: Partial<Record<keyof typeof SERVED, Record<string, string>>>): Answers[string] =>
+  ({ headers }, body) => {
+    const asked = new URLSearchParams(body);
+    const query = asked.get('query')?.replaceAll('(0.5,', '(0.95,') ?? '';
+    const type = (Object.keys(SERVED) as (keyof typeof SERVED)[]).find((one) => query.includes(SERVED[one][0] ?? '-'));
+    const range = Math.round(Number(/\[(\d+)s\]/.exec(query)?.[1]));
+    const series = (name: string) =>
+      `{"${name}","aws.sagemaker.endpoint.name"="${environment.SAGEMAKER_ENDPOINT_NAME}"}[${range}s]`;
+    const expected = type && SERVED[type].map((name) => FORMS[type].replace('SERIES', series(name))).join(' or ');
+    const isSigned = headers.authorization?.includes('/monitoring/aws4_request');
+    if (query !== expected || range > 7 * 86_400 || Number(asked.get('time')) > NOW_MS / 1000 || !isSigned)
+      return [422, { status: 'error', errorType: 'execution', error: `not as AWS publishes it: ${query}` }];
+    const result = Object.entries(values[type ?? 'gauge'] ?? {}).map(([variant, value]) => ({
+      metric: variant === '' ? {} : { 'aws.sagemaker.variant.name': variant },
+      value: [NOW_MS / 1000, value],
+    }));
+    return [200, { status: 'success', data: { resultType: 'vector', result } }];
+  };
+
 /** @returns the stack, whose present is `NOW_MS` */
 export async function askedStackIn({
   hour = () => ({ blue: GOOD }),
@@ -136,6 +171,7 @@ export async function askedStackIn({
     DescribeExecution: (_, body) => [200, described(body)],
     DescribeAlarms: [200, { MetricAlarms: [] }],
     ...called({}),
+    'POST /api/v1/query': served({}),
     GetItem: [200, { Item: { committed: { N: '1500000000' } } }],
     ...answers,
   };

@@ -201,7 +201,13 @@ const OWN_CALLS: [mark: string, actions: string[], never?: string][] = [
   ['"SendMessage"', ['sqs:SendMessage']],
   [
     'Invocation5XXErrors',
-    ['cloudwatch:DescribeAlarms', 'cloudwatch:GetMetricData', 'dynamodb:GetItem', 'sagemaker:DescribeEndpoint'],
+    [
+      'cloudwatch:DescribeAlarms',
+      'cloudwatch:GetMetricData',
+      'cloudwatch:ListMetrics',
+      'dynamodb:GetItem',
+      'sagemaker:DescribeEndpoint',
+    ],
   ],
 ];
 

@@ -174,6 +174,6 @@ it('has the recorded resources, and those that optional settings add or change',
 it('uses * as the resource only for actions without an ARN', () => {
   const everywhere = Object.values(policiesOf(base)).flatMap((lines) => lines.filter(([, on]) => on.includes('*')));
   const unbounded =
-    /^logs:(\w+LogDelivery|ListLogDeliveries|PutResourcePolicy|Describe(ResourcePolicies|LogGroups))$|^cloudwatch:GetMetricData$/;
+    /^logs:(\w+LogDelivery|ListLogDeliveries|PutResourcePolicy|Describe(ResourcePolicies|LogGroups))$|^cloudwatch:(?:GetMetricData|ListMetrics)$/;
   for (const action of everywhere.flatMap(([actions]) => actions)) expect(action).toMatch(unbounded);
 });

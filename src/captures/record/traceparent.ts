@@ -5,10 +5,7 @@ const FORM = /^(?!ff|00.{54})[\da-f]{2}-(?!0{32})([\da-f]{32})-(?!0{16})([\da-f]
 const LENGTH = 55;
 
 /** The parts of a `traceparent`, as hex digits: 32 of the trace, and 16 of the span. */
-export interface ParentSpan {
-  traceId: string;
-  spanId: string;
-}
+export type ParentSpan = { traceId: string; spanId: string };
 
 /** Returns the text up to the flags, or `undefined` if it is malformed. A caller may have written anything. */
 export const traceparentIn = (text: unknown): string | undefined =>

@@ -67,6 +67,7 @@ function traceOf(capture: Capture, raw: RawLine, options: TraceOptions): TraceRe
     error === undefined ? { code: 'OK' } : { code: 'ERROR', message: statusMessage(error) };
   const name = cleanText(exchange?.target ?? options.endpointName);
   const attributes = rootAttributes(capture, raw, content, storer);
+  const parent = parentSpanOf(capture.traceparent);
   const root: SpanRecord = {
     spanId: rootSpanIdOf(traceId),
     name,
@@ -76,7 +77,8 @@ function traceOf(capture: Capture, raw: RawLine, options: TraceOptions): TraceRe
     attributes: exchange ? exchangeAttributes(attributes, exchange) : attributes,
     status,
     ...eventsOf(capture),
-    ...linksOf(capture),
+    // It is no parent, because its trace is in another system.
+    ...(parent && { links: [parent] }),
   };
   return {
     traceId,
@@ -123,12 +125,6 @@ export function traceNotBuilt(error: unknown): QuarantineCause {
 function eventsOf({ inferenceTimeMs, call }: Capture): Pick<SpanRecord, 'events'> {
   if (call?.firstTokenMs === undefined) return {};
   return { events: [{ name: 'gen_ai.first_token', timeMs: inferenceTimeMs + Math.round(call.firstTokenMs) }] };
-}
-
-/** Returns the link to the span of the application. It is no parent, because its trace is in another system. */
-function linksOf({ traceparent }: Capture): Pick<SpanRecord, 'links'> {
-  const parent = parentSpanOf(traceparent);
-  return parent === undefined ? {} : { links: [parent] };
 }
 
 function statusMessage({ statusCode, message, type }: NonNullable<Capture['error']>): string {

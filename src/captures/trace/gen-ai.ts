@@ -2,17 +2,16 @@
  * Describes a call under OpenTelemetry's names for generative AI, which other tools read. The conventions are those of
  * November 2026, with the status "development".
  */
-import { jsonIn } from '../../core/values/json-in.ts';
 import { firstOf } from '../first-of.ts';
-import { isObject, type JsonObject } from '../json.ts';
+import { type JsonObject, parseJson } from '../json.ts';
 import { modelOf } from '../meaning/interpret.ts';
 import { documentOf } from '../payload/decode-payload.ts';
 import type { Capture, ChatMessage, Payload } from '../types.ts';
 import { fieldsOf, textIn } from '../wire/wire-format.ts';
-import { viewMessage } from './chat-view.ts';
+import { viewMessage, viewTools } from './chat-view.ts';
 import NAMES from './gen-ai-names.json' with { type: 'json' };
 import { spanTypeOf } from './span-content.ts';
-import { fitted, MAX_METADATA_CHARS } from './text.ts';
+import { fitted, MAX_TAG_CHARS } from './text.ts';
 
 /** The conventions have no name for SageMaker, and allow others. */
 const PROVIDER = 'aws.sagemaker';
@@ -23,8 +22,6 @@ const OPERATIONS: Readonly<Record<string, string>> = NAMES.operations;
  * outputs contain the texts of every size, so that the trace of a large payload would double.
  */
 const MAX_MESSAGES_BYTES = 64 * 1024;
-/** Maximum number of stop sequences, and of finish reasons: one for each choice, of which there are at most 128. */
-const MAX_TEXTS = 128;
 
 /** Returns the attributes of a call to a model of texts or embeddings. Returns no attributes for other calls. */
 export function genAiAttributes(capture: Capture, sessionId: string | undefined): Record<string, unknown> {
@@ -32,7 +29,6 @@ export function genAiAttributes(capture: Capture, sessionId: string | undefined)
   if (operation === undefined) return {};
   const { conversation, request, response, usage = {}, call } = capture;
   const reply = fieldsOf(documentOf(response));
-  const firstByteMs = call?.streamed ? call.firstByteMs : undefined;
   return {
     'gen_ai.operation.name': operation,
     'gen_ai.provider.name': PROVIDER,
@@ -42,7 +38,7 @@ export function genAiAttributes(capture: Capture, sessionId: string | undefined)
     'gen_ai.response.id': shortName(textIn(reply.id ?? reply.responseId)),
     'gen_ai.response.model': shortName(modelOf(documentOf(response))),
     'gen_ai.response.finish_reasons': shortTexts(conversation?.finishReasons),
-    'gen_ai.response.time_to_first_chunk': firstByteMs === undefined ? undefined : firstByteMs / 1000,
+    'gen_ai.response.time_to_first_chunk': call?.streamed && call.firstByteMs ? call.firstByteMs / 1000 : undefined,
     'gen_ai.usage.input_tokens': usage.inputTokens,
     'gen_ai.usage.cache_read.input_tokens': usage.cachedInputTokens,
     'gen_ai.usage.output_tokens': usage.outputTokens,
@@ -64,42 +60,35 @@ function parametersOf(given: Record<string, unknown>): Record<string, unknown> {
 }
 
 /** Returns a list of texts as it is, unless it is empty or could make the trace large. */
-const shortTexts = (value: unknown): unknown =>
-  Array.isArray(value) &&
-  value.length > 0 &&
-  value.length <= MAX_TEXTS &&
-  value.every((one) => typeof one === 'string' && one.length <= MAX_METADATA_CHARS)
-    ? value
-    : undefined;
+function shortTexts(list: unknown): unknown {
+  const areTexts = Array.isArray(list) && list.length > 0 && list.every((one) => typeof one === 'string');
+  return areTexts && list.join().length <= MAX_TAG_CHARS ? list : undefined;
+}
 
 const shortName = (text: string | undefined): string | undefined => (text ? fitted(text) : undefined);
 
 // -------------------------------------------------------------------------------------------------------- messages
 
+const DATA_URL = /^data:([^;,]*);base64,/;
+
 function messagesOf({ conversation, request, response }: Capture): Record<string, unknown> {
   if (conversation === undefined) return {};
-  const { messages, replies, tools = [] } = conversation;
-  const isSmall = ({ bytes }: Payload): boolean => bytes <= MAX_MESSAGES_BYTES;
-  const written: Record<string, unknown> = {};
-  if (request !== undefined && isSmall(request)) {
-    const views = messages.map((message) => viewMessage(message, false));
-    const apart = isSystemApart(documentOf(request)) ? views.findIndex(({ role }) => role !== 'system') : 0;
-    const system = apart < 0 ? views : views.slice(0, apart);
-    const others = views.slice(system.length);
-    if (system.length > 0) written['gen_ai.system_instructions'] = system.flatMap(partsOf);
-    if (others.length > 0) written['gen_ai.input.messages'] = others.map(messageOf);
-    if (tools.length > 0) written['gen_ai.tool.definitions'] = tools.flatMap(definitionOf);
-  }
-  if (response !== undefined && isSmall(response) && replies.length > 0)
-    written['gen_ai.output.messages'] = replies.map((reply) => messageOf(viewMessage(reply, true)));
-  return written;
+  const isSmall = (payload?: Payload): boolean => payload !== undefined && payload.bytes <= MAX_MESSAGES_BYTES;
+  const asked = isSmall(request) ? conversation.messages.map((message) => viewMessage(message, false)) : [];
+  const replies = isSmall(response) ? conversation.replies.map((reply) => viewMessage(reply, true)) : [];
+  const tools = isSmall(request) ? viewTools(conversation.tools) : [];
+  // Some vendors have the instructions beside the messages.
+  const isApart = NAMES.instructions.some((name) => fieldsOf(documentOf(request))[name]);
+  const first = isApart ? asked.findIndex(({ role }) => role !== 'system') : 0;
+  const system = asked.slice(0, first < 0 ? asked.length : first);
+  const lists = {
+    'gen_ai.system_instructions': system.flatMap(partsOf),
+    'gen_ai.input.messages': asked.slice(system.length).map(messageOf),
+    'gen_ai.output.messages': replies.map(messageOf),
+    'gen_ai.tool.definitions': tools.map((tool) => ({ ...fieldsOf(fieldsOf(tool).function), type: 'function' })),
+  };
+  return Object.fromEntries(Object.entries(lists).filter(([, list]) => list.length > 0));
 }
-
-/** Whether a request has its instructions beside its messages, as Anthropic's and Bedrock's have. */
-const isSystemApart = (body: unknown): boolean =>
-  ['system', 'systemInstruction', 'system_instruction', 'instructions', 'preamble'].some(
-    (name) => fieldsOf(body)[name],
-  );
 
 const messageOf = (message: ChatMessage): JsonObject => ({
   role: message.role,
@@ -118,29 +107,19 @@ function partsOf(message: ChatMessage): JsonObject[] {
   ];
 }
 
-const DATA_URL = /^data:([^;,]*);base64,/;
-
-/** Returns a part of a message that `viewMessage` has returned: a text, an image or a sound. */
-function partOf({ text, image_url: image, input_audio: audio }: JsonObject): JsonObject {
-  if (typeof text === 'string') return { type: 'text', content: text };
-  const { data, format } = fieldsOf(audio);
-  if (typeof data === 'string')
-    return { type: 'blob', modality: 'audio', ...(format ? { mime_type: `audio/${format}` } : {}), content: data };
-  const url = textIn(fieldsOf(image).url);
+/** Returns a part of a message that `viewMessage` has returned. */
+function partOf(part: JsonObject): JsonObject {
+  if (typeof part.text === 'string') return { type: 'text', content: part.text };
+  const url = textIn(fieldsOf(part.image_url).url);
   const [begin, mime] = DATA_URL.exec(url) ?? [];
-  if (begin === undefined) return { type: 'uri', modality: 'image', uri: url };
-  return { type: 'blob', modality: 'image', mime_type: mime, content: url.slice(begin.length) };
+  if (begin) return { type: 'blob', modality: 'image', mime_type: mime, content: url.slice(begin.length) };
+  // The conventions allow other kinds of parts.
+  return url ? { type: 'uri', modality: 'image', uri: url } : part;
 }
 
 function callOf(call: unknown): JsonObject {
   const { id, function: called } = fieldsOf(call);
   const { name, arguments: given } = fieldsOf(called);
-  return { type: 'tool_call', id, name, arguments: typeof given === 'string' ? (jsonIn(given) ?? given) : given };
-}
-
-/** Returns a tool in the form of the conventions, or nothing for a tool without a name. */
-function definitionOf(tool: unknown): JsonObject[] {
-  const { type, function: own, ...fields } = fieldsOf(tool);
-  const given = isObject(own) ? own : fields;
-  return typeof given.name === 'string' ? [{ ...given, type: textIn(type) || 'function', name: given.name }] : [];
+  const parsed = parseJson(textIn(given));
+  return { type: 'tool_call', id, name, arguments: parsed.ok ? parsed.value : given };
 }

@@ -14,6 +14,8 @@ import { signPost } from './signing.ts';
 export type AwsClient = Pick<LambdaClient | SFNClient | S3Client, 'config'>;
 
 interface Post {
+  /** Default: `/`. */
+  path?: string;
   headers: Record<string, string>;
   body: string;
   /** Whether the request only reads, so that repeating it is safe. */
@@ -69,12 +71,12 @@ export async function postToAws(client: AwsClient, service: string, post: Post, 
  * @param service the first part of the service's host name
  * @throws Error `TimeoutError` if there is no whole reply in time
  */
-async function postOnce({ config }: AwsClient, service: string, { headers, body }: Post, limitMs: number) {
+async function postOnce({ config }: AwsClient, service: string, { path = '/', headers, body }: Post, limitMs: number) {
   const region = await config.region();
   const { AWS_ENDPOINT_URL } = process.env;
   const custom = config.isCustomEndpoint ? await config.endpoint?.() : undefined;
   const own = custom && `${custom.protocol}//${custom.hostname}${custom.port ? `:${custom.port}` : ''}`;
-  const url = new URL('/', own ?? (AWS_ENDPOINT_URL || awsUrl(service, region)));
+  const url = new URL(path, own ?? (AWS_ENDPOINT_URL || awsUrl(service, region)));
   const signing = { credentials: config.credentials, region, service: service.replace('api.', '') };
   const signed = await signPost(signing, url, headers, body);
   const abortSignal = AbortSignal.timeout(limitMs);

@@ -26,10 +26,11 @@ import {
   metObjective,
   type Ran,
   type Situation,
+  served,
   statusOf,
   useAskedStack,
 } from '../../helpers/asked-stack.ts';
-import { NO_ANSWER } from '../../helpers/aws-answers.ts';
+import { type Answer, NO_ANSWER } from '../../helpers/aws-answers.ts';
 import { environment, HOUR_MS, NOW_MS, writeMonth } from '../../helpers/example-month.ts';
 import { firstScreen, tableOf } from '../../helpers/page-reader.ts';
 
@@ -423,6 +424,34 @@ test('times and calls without a reply are findings, and on the page', async () =
   expect(html).toMatch(
     /latency_ms \(mean\).*<data value="10200">10,200<.*>Calls without a reply, .*>throttled 1,200</s,
   );
+});
+
+const MS = 'first token p50 in ms';
+test.each([
+  ['without metrics', served({}), []],
+  [
+    'of two variants, with what is absent or no number',
+    served({
+      histogram: { blue: '210.4', green: 'NaN' },
+      counter: { blue: '412', green: '+Inf' },
+      gauge: { green: '0' },
+    }),
+    [
+      ` of variant blue: ${MS} 210.4, p95 210.4, output tokens a second 412.0, most requests in a queue not measured`,
+      ` of variant green: ${MS} not measured, p95 not measured, output tokens a second not measured, most requests in a queue 0.000`,
+    ],
+  ],
+  ['of no variant', served({ gauge: { '': '3' } }), [expect.stringMatching(/^: .*queue 3.000$/)]],
+  ['refused', [403, { __type: 'AccessDenied' }] as const, [expect.stringMatching(/^: not measured: .*AccessDenied/)]],
+  ['a page of a proxy', [200, '<html>'] as const, [expect.stringMatching(/^: not measured: StrangeReply/)]],
+  ['null', [200, 'null'] as const, [expect.stringMatching(/^: not measured/)]],
+])('what the servers measure, %s, changes no state, and is on the page', async (_, answer, expected) => {
+  const stack = await askedStackIn({ answers: { 'POST /api/v1/query': answer as Answer } });
+  const { html, health } = await makePage(stack, { window: hoursOf('30d', undefined, NOW_MS), nowMs: NOW_MS });
+  const found = health.findings.filter(({ name }) => name === 'endpoint-load');
+  expect(found.map(({ message }) => message.replace('measured by the servers', ''))).toEqual(expected);
+  expect(health.state).toBe('healthy');
+  expect(html.includes('measured by the servers')).toBe(expected.length > 0);
 });
 
 test('a bucket that cannot be read leaves the rest of the answers', async () => {
