@@ -5,7 +5,7 @@ import type { Construct } from 'constructs';
 import { FUNCTION_TIMEOUT_SECONDS } from '../src/core/contract/execution.ts';
 import { resourceNames } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
-import { allow, grantKey, grantSecret } from './access/allow.ts';
+import { grantSecret } from './access/allow.ts';
 import { grantCaptureRead } from './access/capture.ts';
 import { type Alarms, lateOrLost } from './alarms.ts';
 import { grantItems } from './item-table.ts';
@@ -46,8 +46,6 @@ export class Forward extends ObjectEvents {
       environment: {
         ...functionEnvironment(settings, workBucket.bucketName, budget.tableName, FORWARD_NAMES),
         ARTHUR_S3_PREFIX: prefix,
-        FORWARD_QUEUE: this.events.queueUrl,
-        FORWARD_DEAD_LETTERS: this.deadLetters.queueUrl,
       },
       memoryMb: MEMORY_MB,
     });
@@ -56,9 +54,7 @@ export class Forward extends ObjectEvents {
     grantSecret(role, settings.ARTHUR_SECRET_ARN);
     grantItems(role, budget, settings);
     this.read(this.forwarder, { batchSize: FILES_AT_ONCE, windowSeconds: 0, concurrency: FORWARDERS_AT_ONCE });
-    allow(role, { actions: ['sqs:ChangeMessageVisibility'], resources: [this.events.queueArn] });
-    allow(role, { actions: ['sqs:SendMessage'], resources: [this.deadLetters.queueArn] });
-    grantKey(role, this.deadLetters.encryptionMasterKey?.keyArn, 'sqs', 'write');
+    this.letPostpone(this.forwarder);
   }
 
   /** Adds the alarm about files that do not reach Arthur. */

@@ -46,7 +46,7 @@ export default command('forward', OPTIONS, async (flags) => {
 
 function queueFiles(stack: DeployedStack, forwarding: ForwardEnvironment, flags: ForwardFlags) {
   const found = filesToForward(stack.storage, forwarding, { within: flags.prefix, ...windowOfFlags(flags) });
-  const queue = flags.dryRun ? undefined : forwarding.FORWARD_QUEUE;
+  const queue = flags.dryRun ? undefined : forwarding.QUEUE_URL;
   return sendEvents(stack.clients.lambda, queue, found, (files) => progress.show(many(files, 'file')));
 }
 

@@ -71,7 +71,7 @@ export async function sendEvents(
 /** Makes SQS put all dead letters back into the queue, or only counts them. @returns their approximate number */
 export async function putBack(
   lambda: LambdaClient,
-  { FORWARD_QUEUE: queue, FORWARD_DEAD_LETTERS: deadLetters }: ForwardEnvironment,
+  { QUEUE_URL: queue, DEAD_LETTERS_URL: deadLetters }: ForwardEnvironment,
   queued: boolean,
 ): Promise<number> {
   const [from, to] = [await queueAttributes(lambda, deadLetters), await queueAttributes(lambda, queue)];

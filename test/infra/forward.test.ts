@@ -21,9 +21,9 @@ it('has an environment that the code accepts, without the settings of others', (
     ARTHUR_S3_PREFIX: 'my-endpoint/',
     ARTHUR_S3_SUFFIX: '.jsonl',
     BUDGET_TABLE: '<BudgetTable>',
-    FORWARD_QUEUE: '<ForwardEvents>',
-    FORWARD_DEAD_LETTERS: '<ForwardDeadLetters>',
-    FORWARD_RETRY_SECONDS: 60,
+    QUEUE_URL: '<ForwardEvents>',
+    DEAD_LETTERS_URL: '<ForwardDeadLetters>',
+    RETRY_SECONDS: 60,
     STACK_PREFIX: 'test',
   });
   // For the captures of a judge, which are not forwarded.

@@ -129,13 +129,13 @@ test('a replay works with the headers of the secret, the judge and MLflow, and o
 
 test('files for Arthur are posted once, by their own events or the command’s, and failures become dead letters with their cause', async () => {
   const { clients } = environment;
-  const { FORWARD_QUEUE: queue, FORWARD_DEAD_LETTERS: deadLetters } = await findForwarding(clients.lambda, PREFIX);
+  const { QUEUE_URL: queue, DEAD_LETTERS_URL: deadLetters } = await findForwarding(clients.lambda, PREFIX);
   const letters = (): Promise<number> => messagesIn(clients.lambda, deadLetters);
   const receipts = () => pipeline.readWork<{ key: string; forwarded: boolean }>('forwards/');
   const posted = () => arthur.server.requests.length;
   const folder = `${FOR_ARTHUR}AllTraffic/2026/11/20/10`;
   // Its waits are minutes, and thirty of them a day.
-  await pipeline.setVariable('forwarder', 'FORWARD_RETRY_SECONDS', '1');
+  await pipeline.setVariable('forwarder', 'RETRY_SECONDS', '1');
   const { RedrivePolicy: policy } = await attributesOf(clients.lambda, queue, ['RedrivePolicy']);
   const RedrivePolicy = JSON.stringify({ ...JSON.parse(policy ?? ''), maxReceiveCount: '1' });
   await callAws(clients.lambda, 'sqs', 'SetQueueAttributes', { QueueUrl: queue, Attributes: { RedrivePolicy } });

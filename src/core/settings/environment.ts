@@ -57,6 +57,15 @@ const replayEnvironmentSchema = environmentSchema.extend({
 
 export type ReplayEnvironment = z.infer<typeof replayEnvironmentSchema> & Pick<LambdaEnvironment, 'redaction'>;
 
+/** Of a function that works on the messages of a queue. */
+const queueVariables = {
+  /** The URLs of the queue and of its dead-letter queue. */
+  QUEUE_URL: text,
+  DEAD_LETTERS_URL: text,
+  /** The first wait of a message that could not be worked on. */
+  RETRY_SECONDS: z.coerce.number().positive().default(60),
+};
+
 const forwardEnvironmentSchema = z.object({
   ...names,
   BEDROCK_MODEL_ID: functionSettings.BEDROCK_MODEL_ID,
@@ -67,11 +76,7 @@ const forwardEnvironmentSchema = z.object({
   ARTHUR_S3_PREFIX: text,
   ARTHUR_S3_SUFFIX: text,
   BUDGET_TABLE: text,
-  /** The URLs of the queue and of its dead-letter queue. */
-  FORWARD_QUEUE: text,
-  FORWARD_DEAD_LETTERS: text,
-  /** The first wait of a file that could not be forwarded. */
-  FORWARD_RETRY_SECONDS: z.coerce.number().positive().default(60),
+  ...queueVariables,
 });
 
 export type ForwardEnvironment = z.infer<typeof forwardEnvironmentSchema>;

@@ -4,7 +4,6 @@
  */
 
 import { hash, randomUUID } from 'node:crypto';
-import { BatchProcessor, EventType, processPartialResponse } from '@aws-lambda-powertools/batch';
 import type { SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda';
 import { capturedObject } from '../../captures/files/capture-objects.ts';
 import { scanLines } from '../../captures/lines/scan-lines.ts';
@@ -12,7 +11,7 @@ import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
 import type { ListedFile } from '../../core/contract/input.ts';
 import type { ForwardMetric } from '../../core/contract/metric-names.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
-import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
+import { RetryableError } from '../../core/errors/errors.ts';
 import { logger } from '../../core/process/logging.ts';
 import type { ForwardEnvironment } from '../../core/settings/environment.ts';
 import { DEFAULT_MAX_LINE_BYTES } from '../../core/values/line-bound.ts';
@@ -22,10 +21,11 @@ import { Lock } from '../../limits/lock.ts';
 import type { LimitsTable } from '../../limits/table.ts';
 import { Marks, REPLAY_ID_PREFIX } from '../../replay/marks/believe.ts';
 import { peekAt } from '../../replay/source/index-captures.ts';
+import { eachMessage, notAnEvent, type QueueDependencies } from '../queued.ts';
 import { fileIn } from '../start-run.ts';
 import { type connectArthur, countsIn } from './arthur.ts';
 
-interface ForwardDependencies {
+interface ForwardDependencies extends Pick<QueueDependencies, 'sqs'> {
   environment: ForwardEnvironment;
   storage: Storage;
   /** The table of the locks. */
@@ -33,8 +33,6 @@ interface ForwardDependencies {
   post: ReturnType<typeof connectArthur>;
   /** Until Lambda ends the function. */
   remainingMs(): number;
-  /** Calls an operation of SQS. */
-  sqs(operation: 'SendMessage' | 'ChangeMessageVisibility', input: object): Promise<unknown>;
   count(metric: ForwardMetric, value: number): void;
 }
 
@@ -43,65 +41,12 @@ const RESERVE_MS = 45_000;
 /** Time limit for an upload and its answer: a minute, plus the time that a slow connection needs. */
 const ANSWER_MS = 60_000;
 const SLOWEST_BYTES_PER_MS = 256;
-const LONGEST_WAIT_SECONDS = 3600;
-/**
- * Maximum of `Retry-After`. All deliveries then take a week, and the dead letter has another week, because SQS counts
- * its two weeks from the event on.
- */
-const LONGEST_ASKED_SECONDS = 6 * 3600;
-/**
- * A file that has waited for two hours is late. SQS's own age of the oldest message excludes messages that were
- * received three times.
- */
-const LATE_MS = 7_200_000;
 const ANSWER_BYTES = 4096;
 
 /** @returns the messages that the queue delivers again */
 export function forwardFiles(event: SQSEvent, deps: ForwardDependencies): Promise<SQSBatchResponse> {
-  const forward = (message: SQSRecord) => forwardMessage(message, deps);
-  const processor = new BatchProcessor(EventType.SQS);
-  return processPartialResponse(event, forward, processor, { throwOnFullBatchFailure: false });
-}
-
-/** @throws the error after which the queue delivers the message again */
-async function forwardMessage(message: SQSRecord, deps: ForwardDependencies): Promise<void> {
-  const file = fileIn(message.body);
-  try {
-    await forwardOnce(file, deps).catch((error: Error) => {
-      if (!(error instanceof PermanentError)) throw error;
-      logger.error('A file cannot be forwarded', { key: file?.key, error });
-      return bury(message, error, deps);
-    });
-  } catch (error) {
-    logger.error('A file was not forwarded yet', { key: file?.key, error: error as Error });
-    await postpone(message, error, deps);
-    throw error;
-  }
-}
-
-/**
- * Makes a message a dead letter immediately. SQS itself would wait for thirty deliveries, which would be thirty
- * uploads.
- */
-async function bury({ body }: SQSRecord, error: Error, { environment, sqs }: ForwardDependencies): Promise<void> {
-  const attribute = (text: string) => ({ DataType: 'String', StringValue: text.toWellFormed() });
-  const cause = { ErrorName: attribute(error.name), ErrorMessage: attribute(error.message) };
-  await sqs('SendMessage', { QueueUrl: environment.FORWARD_DEAD_LETTERS, MessageBody: body, MessageAttributes: cause });
-}
-
-/**
- * Hides a message in the queue, longer each time, and at least for the `Retry-After` of the error. If that fails, the
- * message returns after the queue's own time-out.
- */
-async function postpone(message: SQSRecord, error: unknown, deps: ForwardDependencies): Promise<void> {
-  const { FORWARD_QUEUE: QueueUrl, FORWARD_RETRY_SECONDS: first } = deps.environment;
-  const { SentTimestamp: sent, ApproximateReceiveCount: receives } = message.attributes;
-  if (Date.now() - Number(sent) > LATE_MS) deps.count('ForwardLate', 1);
-  const asked = error instanceof RetryableError ? (error.retryAfterMs ?? 0) / 1000 : 0;
-  const own = Math.min(LONGEST_WAIT_SECONDS, first * 2 ** (Number(receives) - 1));
-  const VisibilityTimeout = Math.ceil(Math.max(own, Math.min(LONGEST_ASKED_SECONDS, asked)));
-  const { receiptHandle: ReceiptHandle } = message;
-  await deps.sqs('ChangeMessageVisibility', { QueueUrl, ReceiptHandle, VisibilityTimeout });
+  const forward = ({ body }: SQSRecord) => forwardOnce(fileIn(body), deps);
+  return eachMessage(event, { ...deps, late: () => deps.count('ForwardLate', 1), done: 'forwarded' }, forward);
 }
 
 /**
@@ -112,8 +57,7 @@ async function postpone(message: SQSRecord, error: unknown, deps: ForwardDepende
  */
 async function forwardOnce(listed: ListedFile | undefined, deps: ForwardDependencies): Promise<void> {
   if (listed === undefined) {
-    const expected = 'an event "Object Created" of S3, as JSON';
-    throw new PermanentError('NotAnEvent', 'The message is not the event of a capture file', { expected });
+    throw notAnEvent();
   }
   const { storage, environment, table } = deps;
   const { bucket, key, versionId } = listed;

@@ -6,7 +6,7 @@ import { MemoryStorage } from '../../../doubles/memory-storage.ts';
 
 const FORWARDING = {
   ...{ DATA_CAPTURE_S3_BUCKET: 'b', ARTHUR_S3_PREFIX: 'ep/', ARTHUR_S3_SUFFIX: '-x.jsonl' },
-  ...{ FORWARD_QUEUE: 'http://sqs/q', FORWARD_DEAD_LETTERS: 'http://sqs/dead' },
+  ...{ QUEUE_URL: 'http://sqs/q', DEAD_LETTERS_URL: 'http://sqs/dead' },
 } as ForwardEnvironment;
 const HOURS = 'ep/AllTraffic/2026/11/20/';
 const window = { fromMs: Date.parse('2026-11-20T10:00:00Z'), toMs: Date.parse('2026-11-20T12:00:00Z') };
@@ -30,7 +30,7 @@ const sqs = (answer: (queue: string) => object) => {
   return { config: { region: async () => 'eu-west-1', credentials, requestHandler: { handle } } } as never;
 };
 
-test.each([FORWARDING.FORWARD_QUEUE, undefined])(
+test.each([FORWARDING.QUEUE_URL, undefined])(
   'the files of the hours of a window are sent to %s, with the suffix, and without a queue only counted',
   async (queue) => {
     const storage = Object.assign(memory.storage, { listFolder: memory.list.bind(memory) });

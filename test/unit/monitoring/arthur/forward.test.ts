@@ -24,7 +24,7 @@ const LINES = `${[chatLine(`${MARK} one`), chatLine('two'), chatLine('three')].j
 const STACK = {
   ...{ STACK_PREFIX: 'test', WORK_BUCKET: 'work', BUDGET_TABLE: 'table', BEDROCK_MODEL_ID: 'sagemaker:/a-judge' },
   ...{ DATA_CAPTURE_S3_BUCKET: 'b', DATA_CAPTURE_S3_PREFIX: 'ep/', ARTHUR_S3_PREFIX: 'ep/', ARTHUR_SECRET_ARN: 'arn' },
-  ...{ ARTHUR_S3_SUFFIX: '.jsonl', ARTHUR_MODEL_ID: MODEL, FORWARD_QUEUE: 'queue', FORWARD_DEAD_LETTERS: 'dead' },
+  ...{ ARTHUR_S3_SUFFIX: '.jsonl', ARTHUR_MODEL_ID: MODEL, QUEUE_URL: 'queue', DEAD_LETTERS_URL: 'dead' },
 };
 
 /** A row of answers.json. */
