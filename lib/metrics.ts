@@ -5,6 +5,7 @@ import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import {
   type ForwardMetric,
   type LabelMetric,
+  type OtlpMetric,
   type QualityMetric,
   RESOURCE_METRICS,
   type RunMetric,
@@ -22,7 +23,7 @@ export const SUM = { period: PERIOD, statistic: Stats.SUM };
  */
 export const runMetric = (
   stackPrefix: string,
-  metricName: RunMetric | LabelMetric | ThrottleMetric | ForwardMetric | QualityMetric,
+  metricName: RunMetric | LabelMetric | ThrottleMetric | ForwardMetric | OtlpMetric | QualityMetric,
   period: Duration,
   dimensions: Record<string, string> = {},
 ): Metric =>

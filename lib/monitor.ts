@@ -5,7 +5,7 @@ import { OUTPUT_PARAMETERS, outputPath, type StackOutputs } from '../src/core/co
 import type { Settings } from '../src/core/settings/schema.ts';
 import { Alarms } from './alarms.ts';
 import { monitoringDashboard } from './dashboard.ts';
-import { Forward } from './forward.ts';
+import { Forward, Otlp } from './forward.ts';
 import { GroundTruth } from './ground-truth.ts';
 import { itemTable } from './item-table.ts';
 import { ledgerSql } from './ledger-sql.ts';
@@ -44,13 +44,15 @@ export function monitor(scope: Construct, settings: Settings) {
     summarize: summarizer.function,
   };
   const forward = settings.ARTHUR_HOST ? new Forward(scope, 'Forward', parts) : undefined;
-  const optional = [...(forward ? [forward.forwarder] : []), ...truth.watched];
+  const otlp = settings.OTLP_ENDPOINT ? new Otlp(scope, 'Otlp', parts) : undefined;
+  const optional = [...(forward ? [forward.forwarder] : []), ...(otlp ? [otlp.sender] : []), ...truth.watched];
   const alarms = new Alarms(scope, 'Alarms', {
     ...watched,
     replaysNotEnded: replay.notEnded,
     functions: [...Object.values(functions), ...optional.map((each) => each.function)],
   });
   forward?.alarm(alarms, settings);
+  otlp?.alarm(alarms, settings);
   truth.alarm(alarms, settings);
   const { topic } = alarms;
   const quality = qualityAlarms(new Construct(scope, 'Quality'), settings, topic, summarizer);

@@ -1,4 +1,4 @@
-/** The bucket for the pipeline's own objects. It sends no events, so its objects cannot start the pipeline. */
+/** The bucket for the pipeline's own objects. No rule for captures matches its events, so its objects cannot start the pipeline. */
 import { Duration, RemovalPolicy } from 'aws-cdk-lib';
 import { BlockPublicAccess, Bucket, BucketEncryption } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';

@@ -1,30 +1,51 @@
-/** `inference-monitor retry`: processes the unfinished work of a run again, and follows the new run. */
+/**
+ * `inference-monitor retry`: processes the unfinished work of a run again, and follows the new run; or sends a window to the
+ * OpenTelemetry receiver again.
+ */
 
 import { type ExecutionInput, RETRY_WHAT, type RetryWhat } from '../../src/core/contract/input.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { many } from '../../src/core/text/figure-text.ts';
 import { inputOptions, reportOf, runOptions, startAndFollow } from '../cli/follow-and-report.ts';
-import { command, option, options } from '../cli/options.ts';
-import { type About, notice } from '../cli/output.ts';
+import { command, type FlagsOf, option, options } from '../cli/options.ts';
+import { type About, notice, print, type Report } from '../cli/output.ts';
 import type { RunsFollowed } from '../cli/run-json.ts';
 import { commandText } from '../cli/run-text.ts';
-import { runArgument, stackOptions, withStack } from '../cli/stack.ts';
+import { type DeployedStack, runArgument, stackOptions, withStack } from '../cli/stack.ts';
+import { windowOfFlags, windowOptions } from '../cli/window.ts';
+import { filesToSend, findOtlpQueue, sendEvents } from '../operate/forwarding.ts';
 import { isPlanned, type RunReport } from '../operate/run-report.ts';
+
+const OTLP = 'otlp';
 
 const OPTIONS = options(
   runArgument(),
-  option('--what <what>', 'what to process again (default: what the run has)', { choices: RETRY_WHAT }),
+  option('--what <what>', 'what to process again (default: what the run has)', {
+    choices: [...RETRY_WHAT, OTLP] as const,
+  }),
+  ...windowOptions(),
   ...runOptions(),
   ...stackOptions(),
 );
 
-export type Output = About & RunsFollowed;
+export type Output = About &
+  RunsFollowed & {
+    /** With `--what otlp`: files of the ledger, by hour, whose spans and verdicts are sent again. */
+    files?: number;
+  };
 
 export default command('retry', OPTIONS, (flags) =>
   withStack(flags, async (stack) => {
+    const { what: asked, from } = flags;
+    if ((asked === OTLP) !== (from !== undefined)) {
+      const facts = { expected: '--what otlp and --from (with --to), or neither' };
+      throw new PermanentError('SourceMissing', 'No window was named for the OpenTelemetry receiver', facts);
+    }
+    if (asked === OTLP) return sendAgain(stack, flags);
     const report = await reportOf(stack, flags.run);
     const options = inputOptions(flags);
     // A retry of chunks includes only planned chunks.
-    if ((flags.what ?? 'failed') === 'failed' && !isPlanned(report)) {
+    if ((asked ?? 'failed') === 'failed' && !isPlanned(report)) {
       notice('Planning had not finished, so the whole input of the run is started again.');
       return startAndFollow(stack, { ...(report.input as ExecutionInput), ...options }, flags);
     }
@@ -32,10 +53,20 @@ export default command('retry', OPTIONS, (flags) =>
       const expected = `a run that has ended: ${commandText(['show', report.run, '--follow'], stack.flag)}`;
       throw new PermanentError('RunGoesOn', 'The run has not ended', { got: report.run, expected });
     }
-    const what = whatToRetry(report, flags.what);
+    const what = whatToRetry(report, asked);
     return startAndFollow(stack, { retry: { run: report.run, what }, ...options }, flags);
   }),
 );
+
+/** Puts the events of a window's files into the queue. */
+async function sendAgain(stack: DeployedStack, flags: FlagsOf<typeof OPTIONS>): Promise<void> {
+  const queue = await findOtlpQueue(stack.clients.lambda, stack.prefix);
+  const { fromMs = 0, toMs = Date.now() } = windowOfFlags(flags);
+  const work = { storage: stack.storage, workBucket: stack.outputs.workBucket };
+  const sent = await sendEvents(stack.clients.lambda, queue, filesToSend(work, { fromMs, toMs }), () => undefined);
+  const text = `${many(sent.files, 'file')} of the ledger, by hour: their events are in the queue.`;
+  print<Report<Output>>({ runs: [], files: sent.files }, flags.json, [text], stack.about);
+}
 
 /** Decides what to retry. @throws PermanentError `NothingToRetry`, `RetryUnclear` */
 function whatToRetry({ run, summary }: Pick<RunReport, 'run' | 'summary'>, asked: RetryWhat | undefined): RetryWhat {

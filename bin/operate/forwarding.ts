@@ -3,22 +3,53 @@ import { GetFunctionConfigurationCommand, type LambdaClient } from '@aws-sdk/cli
 import { backfillObjects } from '../../src/captures/files/capture-objects.ts';
 import { HOUR_MS } from '../../src/captures/files/capture-path.ts';
 import { callAws } from '../../src/core/aws/aws-json.ts';
-import type { ObjectFacts, Storage } from '../../src/core/aws/storage.ts';
+import type { ObjectFacts, Storage, Work } from '../../src/core/aws/storage.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
+import { SENT_TABLES } from '../../src/core/contract/work-keys.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { forEachConcurrently } from '../../src/core/process/concurrency.ts';
 import { type ForwardEnvironment, readForwardEnvironment } from '../../src/core/settings/environment.ts';
+import { dayOf, listFiles, partsOf } from '../../src/ledger/files.ts';
+import type { TimeWindow } from '../../src/quality/counts-store.ts';
+import { hourOf } from '../../src/quality/tally.ts';
 import { orMissing, queueAttributes } from './aws-calls.ts';
 
 const MESSAGES_AT_ONCE = 10;
 
+/** Returns the variables of a deployed function. @throws PermanentError `NothingForwarded` if the stack has no such function */
+async function variablesOf(lambda: LambdaClient, FunctionName: string, expected: string) {
+  const found = await lambda.send(new GetFunctionConfigurationCommand({ FunctionName })).catch(orMissing);
+  if (found !== undefined) return found.Environment?.Variables ?? {};
+  throw new PermanentError('NothingForwarded', 'This stack forwards nothing', { expected, where: FunctionName });
+}
+
 /** Returns the environment of the deployed function. @throws PermanentError `NothingForwarded` if the stack has no such function */
 export async function findForwarding(lambda: LambdaClient, stackPrefix: string): Promise<ForwardEnvironment> {
-  const FunctionName = resourceNames(stackPrefix).forwarder;
-  const found = await lambda.send(new GetFunctionConfigurationCommand({ FunctionName })).catch(orMissing);
-  if (found !== undefined) return readForwardEnvironment(found.Environment?.Variables ?? {});
   const expected = 'a stack that was deployed with ARTHUR_HOST: docs/arthur.md';
-  throw new PermanentError('NothingForwarded', 'This stack forwards nothing', { expected, where: FunctionName });
+  return readForwardEnvironment(await variablesOf(lambda, resourceNames(stackPrefix).forwarder, expected));
+}
+
+/** Returns the URL of the queue of parts that are sent. @throws PermanentError `NothingForwarded` if the stack sends none */
+export async function findOtlpQueue(lambda: LambdaClient, stackPrefix: string): Promise<string | undefined> {
+  const expected = 'a stack that was deployed with OTLP_ENDPOINT: docs/otlp.md';
+  return (await variablesOf(lambda, resourceNames(stackPrefix).otlpSender, expected)).QUEUE_URL;
+}
+
+/** A file whose event is sent. `hours`: only its rows from the first to the last. */
+type EventFile = Pick<ObjectFacts, 'bucket' | 'key' | 'etag' | 'size'> & { hours?: [first: string, last: string] };
+
+/** Lists the files of the ledger that may have rows of a window: the spans before the verdicts. */
+export async function* filesToSend(work: Work, { fromMs, toMs }: TimeWindow): AsyncGenerator<EventFile> {
+  const hours: EventFile['hours'] = [hourOf(fromMs), hourOf(toMs - 1)];
+  for (const table of SENT_TABLES) {
+    const files = await Array.fromAsync(listFiles(work, table, dayOf(hours[0]), dayOf(hours[1])));
+    const merged = files.filter(({ isMerged }) => isMerged);
+    const within = new Set((await Promise.all(merged.map(({ key }) => partsOf(work, key)))).flat());
+    for (const file of files) {
+      const isAsked = hours[0] <= file.last && file.first <= hours[1] && !within.has(file.key);
+      if (isAsked) yield { ...file, bucket: work.workBucket, hours };
+    }
+  }
 }
 
 /**
@@ -53,12 +84,12 @@ export async function* filesToForward(
 export async function sendEvents(
   lambda: LambdaClient,
   queue: string | undefined,
-  files: AsyncIterable<ObjectFacts>,
+  files: AsyncIterable<EventFile>,
   onSent: (files: number) => void,
 ): Promise<{ files: number; bytes: number }> {
   const sum = { files: 0, bytes: 0 };
-  await forEachConcurrently(MESSAGES_AT_ONCE, files, async ({ bucket, key, etag, size }) => {
-    const event = { source: 'forward', detail: { bucket: { name: bucket }, object: { key, etag, size } } };
+  await forEachConcurrently(MESSAGES_AT_ONCE, files, async ({ bucket, key, etag, size, hours }) => {
+    const event = { source: 'forward', detail: { bucket: { name: bucket }, object: { key, etag, size } }, hours };
     const message = { QueueUrl: queue, MessageBody: JSON.stringify(event) };
     if (queue !== undefined) await callAws(lambda, 'sqs', 'SendMessage', message);
     sum.files += 1;

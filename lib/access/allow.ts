@@ -118,9 +118,11 @@ export function grantSecret(role: Role, secretArn: string | undefined): void {
 /**
  * Grants reading the key of the pseudonyms where captures are masked, and making it, by the first function that needs it. It is no resource
  * of the stack, since it survives the stack.
+ *
+ * @param always also where captures are no longer masked
  */
-export function grantPseudonymKey(role: Role, settings: Settings): void {
-  if (!isRedacted(settings)) return;
+export function grantPseudonymKey(role: Role, settings: Settings, always = false): void {
+  if (!always && !isRedacted(settings)) return;
   allow(role, {
     actions: ['secretsmanager:GetSecretValue', 'secretsmanager:CreateSecret'],
     resources: [arnIn(role, 'secretsmanager', `secret:${pseudonymKeyName(settings.STACK_PREFIX)}-??????`)],

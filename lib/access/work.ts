@@ -25,6 +25,8 @@ export const workPatterns = {
   counts: `${workKeys.countsPrefix}*`,
   measured: `${workKeys.measuredPrefix}*`,
   ledger: `${ledgerKeys.prefix}*`,
+  capturesLedger: `${ledgerKeys.table('captures')}*`,
+  verdictsLedger: `${ledgerKeys.table('verdicts')}*`,
   forgotten: ledgerKeys.forgotten,
   excluded: ledgerKeys.excluded,
   reports: `${workKeys.reportsPrefix}*`,

@@ -263,6 +263,7 @@ export function doubtsAbout(settings: CheckedSettings): string[] {
       `${ofLabels.join(' and ')} is not used: GROUND_TRUTH_S3_PREFIX is not set`,
     ],
     unused('ARTHUR_MODEL_ID', !!settings.ARTHUR_HOST, 'ARTHUR_HOST is not set, so nothing is forwarded'),
+    unused('OTLP_SECRET_ARN', !!settings.OTLP_ENDPOINT, 'OTLP_ENDPOINT is not set, so nothing is sent'),
     unused('MLFLOW_SECRET_ARN', !managed, 'a managed MLflow is called with the role of the function'),
     [
       uri.startsWith('http:') && secret !== undefined,

@@ -24,7 +24,7 @@ export const FORWARD_NAMES: readonly string[] = [
 ];
 
 /** Settings that are set, as texts. */
-const variables = (settings: Settings, names: readonly string[]): Record<string, string> =>
+export const variables = (settings: Settings, names: readonly string[]): Record<string, string> =>
   Object.fromEntries(
     Object.entries(settings)
       .filter(([name, value]) => names.includes(name) && value !== undefined)

@@ -73,7 +73,7 @@ export function readSettings(environment: NodeJS.ProcessEnv = process.env, doten
 
 /** The beginnings of our names. Any other variable in `.env` with one of these was meant for this stack. */
 const OURS =
-  /^(STACK_|MLFLOW_|SAGEMAKER_ENDPOINT|SAGEMAKER_MLFLOW|DATA_CAPTURE_|BEDROCK_|EVALUATION_|JUDGE_|SCORER_|LAMBDA_|REPLAY_|QUALITY_|ALARM_|ENDPOINT_|MISSING_|NOT_TRAFFIC|ARTHUR_)/;
+  /^(STACK_|MLFLOW_|SAGEMAKER_ENDPOINT|SAGEMAKER_MLFLOW|DATA_CAPTURE_|BEDROCK_|EVALUATION_|JUDGE_|SCORER_|LAMBDA_|REPLAY_|QUALITY_|ALARM_|ENDPOINT_|MISSING_|NOT_TRAFFIC|ARTHUR_|OTLP_)/;
 
 /** Variables for the command line and for MLflow's own client, with the setting that the stack reads instead. */
 const OF_THE_COMMAND_LINE: Readonly<Record<string, string>> = {

@@ -156,7 +156,7 @@ export async function* readListed<T extends Table, C extends Column<T> = Column<
 }
 
 /** The names of a file that is there no more, or is another one. */
-const GONE = new Set(['CaptureMissing', 'CaptureChanged']);
+export const GONE = new Set(['CaptureMissing', 'CaptureChanged']);
 
 /** Yields the rows of files that have one of the values. Of a file, only parts are read. */
 export async function* searchFiles<T extends Table, C extends Column<T> = Column<T>>(

@@ -80,6 +80,8 @@ export const TABLES = {
     isEmpty: 'flag',
     /** Identify the same call in another source: 48 bits of the hashes of its id and of its texts, which are masked as in the trace. */
     digests: 'texts',
+    /** The settings that masked it, as `maskingOf` writes them. Absent: none. */
+    masking: 'text',
     /** Kinds, and how many of each. */
     masked: 'texts',
     maskedCounts: 'ints',
@@ -101,6 +103,8 @@ export const TABLES = {
   /** A row per verdict that was given, failed or held. */
   verdicts: {
     ...EVENT,
+    experimentId: 'text',
+    masking: 'text',
     scorer: 'text',
     /** `given`, `failed` or `held`. */
     state: 'text',

@@ -26,7 +26,7 @@ import {
  * Ids per read, and per page. A filter with 100 ids has 3.7 kB. The reply for 100 traces with 20 assessments each has
  * about 1 MB.
  */
-const IDS_PER_READ = 100;
+export const IDS_PER_READ = 100;
 const CONCURRENT_READS = 2;
 
 export async function readTraces(
@@ -39,8 +39,7 @@ export async function readTraces(
   const found = new Map<string, StoredTrace>();
   await forEachConcurrently(CONCURRENT_READS, batches(ids, IDS_PER_READ), async (batch) => {
     const { otlp } = await probe.get();
-    const filter = `request_id IN (${batch.map((id) => `'${id}'`).join(',')})`;
-    for await (const page of searchTraces(rest, experimentId, { filter })) {
+    for await (const page of searchIds(rest, experimentId, batch)) {
       for (const stored of page.map(storedTrace)) {
         found.set(stored.traceId, otlp && lacksSpans(stored) ? { ...stored, lacksSpans: true } : stored);
       }
@@ -48,6 +47,10 @@ export async function readTraces(
   });
   return found;
 }
+
+/** Yields the traces with at most `IDS_PER_READ` ids, page by page. */
+export const searchIds = (rest: Pick<MlflowRest, 'repeat'>, experimentId: string, ids: readonly string[]) =>
+  searchTraces(rest, experimentId, { filter: `request_id IN (${ids.map((id) => `'${id}'`).join(',')})` });
 
 /** Yields the traces of an experiment, page by page. */
 export async function* searchTraces(

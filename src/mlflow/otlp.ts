@@ -1,7 +1,7 @@
 /** Converts traces to OTLP protobuf requests. */
 import type { Attributes, AttributeValue, HrTime } from '@opentelemetry/api';
-import { ProtobufTraceSerializer } from '@opentelemetry/otlp-transformer';
-import { MAX_TAG_CHARS } from '../captures/trace/text.ts';
+import { ProtobufLogsSerializer, ProtobufTraceSerializer } from '@opentelemetry/otlp-transformer';
+import { cleanText, MAX_TAG_CHARS } from '../captures/trace/text.ts';
 import type { SpanRecord, TraceRecord } from '../captures/trace/types.ts';
 import { storableJson, storableText } from './limits.ts';
 import { otelTraceId, sessionOf, spanAttributes, spanStatus, traceTags, userOf } from './span-attributes.ts';
@@ -25,6 +25,8 @@ const SAMPLED = 1;
 
 /** Empty, because MLflow turns resource attributes into tags of every trace. */
 const RESOURCE = { attributes: {} } as ReadableSpan['resource'];
+const resourceOf = (service: string | undefined): ReadableSpan['resource'] =>
+  service === undefined ? RESOURCE : ({ attributes: { 'service.name': service } } as unknown as typeof RESOURCE);
 const SCOPE = { name: 'sagemaker-inference-monitor' };
 
 const hrTime = (ms: number): HrTime => {
@@ -47,6 +49,13 @@ function attributeValue(key: string, value: unknown): AttributeValue {
   return isOwn ? (value as AttributeValue) : storableJson(value);
 }
 
+/** Encodes an attribute as other servers show it: a text as it is, a list of texts as a list, and all else as JSON. */
+function plainValue(key: string, value: unknown): AttributeValue {
+  if (typeof value === 'string') return cleanText(value);
+  const isList = Array.isArray(value) && value.every((one) => typeof one === 'string');
+  return isList ? value.map(cleanText) : attributeValue(key, value);
+}
+
 function rootAttributes(trace: TraceRecord, withTags: boolean): Record<string, string | undefined> {
   const attributes: Record<string, string | undefined> = { 'session.id': sessionOf(trace), 'user.id': userOf(trace) };
   if (!withTags) return attributes;
@@ -54,28 +63,37 @@ function rootAttributes(trace: TraceRecord, withTags: boolean): Record<string, s
   return attributes;
 }
 
-/** @param withTags `false` for a trace that MLflow has with its tags, which a person may have changed since */
-export function otlpTrace(trace: TraceRecord, withTags = true): OtlpTrace {
+/**
+ * @param withTags `false` for a trace that MLflow has with its tags, which a person may have changed since
+ * @param service the name of the service for another server than MLflow
+ */
+export function otlpTrace(trace: TraceRecord, withTags = true, service?: string): OtlpTrace {
   const { encoded } = trace;
   if (encoded !== undefined) return { traceId: trace.traceId, spans: [], encoded, size: encoded.length };
   const traceId = otelTraceId(trace.traceId);
   let size = 0;
+  const resource = resourceOf(service);
   const spans = trace.spans.map((span) => {
     const attributes: Attributes = {};
     const own = spanAttributes(trace, span);
     const all = span.parentSpanId === undefined ? { ...own, ...rootAttributes(trace, withTags) } : own;
     for (const [key, value] of Object.entries(all)) {
       if (value === undefined || value === null) continue;
-      const written = attributeValue(key, value);
+      const written = service === undefined ? attributeValue(key, value) : plainValue(key, value);
       attributes[key] = written;
       size += key.length + String(written).length;
     }
-    return readableSpan(traceId, { ...span, status: spanStatus(trace, span) }, attributes);
+    return readableSpan(traceId, { ...span, status: spanStatus(trace, span) }, attributes, resource);
   });
   return { traceId: trace.traceId, spans, size };
 }
 
-function readableSpan(traceId: string, span: SpanRecord, attributes: Attributes): ReadableSpan {
+function readableSpan(
+  traceId: string,
+  span: SpanRecord,
+  attributes: Attributes,
+  resource: ReadableSpan['resource'],
+): ReadableSpan {
   const { links = [] } = span;
   const context = (spanId: string) => ({ traceId, spanId, traceFlags: SAMPLED });
   const own = context(span.spanId);
@@ -95,7 +113,7 @@ function readableSpan(traceId: string, span: SpanRecord, attributes: Attributes)
     events: (span.events ?? []).map(({ name, timeMs }) => ({ name, time: hrTime(timeMs), attributes: {} })),
     duration: [0, 0],
     ended: true,
-    resource: RESOURCE,
+    resource,
     instrumentationScope: SCOPE,
     droppedAttributesCount: 0,
     droppedEventsCount: 0,
@@ -125,4 +143,26 @@ export function rejectedSpans(reply: Uint8Array): number | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** An event about a span, for another server than MLflow. */
+interface OtlpEvent {
+  name: string;
+  traceId: string;
+  spanId: string;
+  /** Epoch milliseconds. */
+  atMs: number;
+  /** Those without a value are left out. */
+  attributes: Record<string, AttributeValue | undefined>;
+}
+
+/** Returns an event as a request of OTLP. */
+export function otlpLog({ name, traceId, spanId, atMs, attributes }: OtlpEvent, service: string): Uint8Array {
+  const given = Object.entries(attributes).filter(([, value]) => value !== undefined);
+  const record = {
+    ...{ hrTime: hrTime(atMs), hrTimeObserved: hrTime(atMs), eventName: name, attributes: Object.fromEntries(given) },
+    spanContext: { traceId: otelTraceId(traceId), spanId, traceFlags: SAMPLED },
+    ...{ resource: resourceOf(service), instrumentationScope: SCOPE, droppedAttributesCount: 0 },
+  };
+  return ProtobufLogsSerializer.serializeRequest([record as never]) ?? Buffer.alloc(0);
 }

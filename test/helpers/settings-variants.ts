@@ -32,6 +32,8 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
     ARTHUR_HOST: 'https://app.arthur.ai',
     ARTHUR_MODEL_ID: 'some-model',
     ARTHUR_SECRET_ARN: secret('arthur'),
+    OTLP_ENDPOINT: 'https://otel.example.com',
+    OTLP_SECRET_ARN: secret('otlp'),
   };
   const noBudget = { EVALUATION_BUDGET_USD: '0' };
   // Settings that have nothing to do with each other share a variant, since each costs seconds.

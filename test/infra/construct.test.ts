@@ -92,6 +92,7 @@ it('reads every prop as its setting', () => {
     MISSING_LABELS_HOURS: '24',
     ENDPOINT_VARIANTS: 'blue,green',
     ARTHUR_S3_SUFFIX: '-1.jsonl',
+    OTLP_VERDICTS: 'phoenix',
   };
   const all: Record<string, string> = { ...examples, ...own, ...others };
   expect(Object.keys(all).toSorted()).toEqual(SETTING_NAMES.toSorted());

@@ -40,6 +40,8 @@ const EVERYTHING = {
   REPLAY_ENDPOINT_NAMES: 'my-endpoint-v2',
   REPLAY_INFERENCE_COMPONENT_NAMES: 'my-component',
   REPLAY_HEADERS_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:replay-AbCdEf',
+  OTLP_ENDPOINT: 'https://otel.example.com',
+  OTLP_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:otlp-AbCdEf',
   ARTHUR_HOST: 'https://app.arthur.ai',
   ARTHUR_MODEL_ID: 'some-model',
   ARTHUR_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:arthur-AbCdEf',

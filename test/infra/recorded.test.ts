@@ -78,6 +78,7 @@ const variants: Record<string, Record<string, string>> = {
     ARTHUR_SECRET_ARN: SECRET,
     ARTHUR_S3_PREFIX: 'for/arthur*',
   },
+  'a receiver of OpenTelemetry': { OTLP_ENDPOINT: 'https://otel.example.com', OTLP_SECRET_ARN: SECRET },
   'label files': { GROUND_TRUTH_S3_PREFIX: 's3://labels/churn*/true' },
   'endpoints to replay to': { REPLAY_ENDPOINT_NAMES: 'my-endpoint-v2, Small-One' },
 };
@@ -156,6 +157,7 @@ it('has the recorded resources, and those that optional settings add or change',
       ARTHUR_S3_PREFIX: 'a*b',
       ARTHUR_S3_SUFFIX: '-x.jsonl',
     },
+    'a receiver of OpenTelemetry': { OTLP_ENDPOINT: 'https://otel.example.com', OTLP_SECRET_ARN: SECRET },
     'label files': { GROUND_TRUTH_S3_PREFIX: 's3://labels/churn*/true', MISSING_LABELS_HOURS: '36' },
     'an alarm by email, and objectives': {
       ALARM_EMAIL: 'on-call@example.com',

@@ -11,6 +11,7 @@ const runbook = readFileSync('docs/runbook.md', 'utf8');
 /** With the page that uses the runbook's first block. */
 const text = runbook + readFileSync('docs/upgrading.md', 'utf8');
 const template = templateOf({
+  OTLP_ENDPOINT: 'https://otel.example.com',
   ARTHUR_HOST: 'https://app.arthur.ai',
   ARTHUR_MODEL_ID: 'some-model',
   ARTHUR_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:arthur-AbCdEf',

@@ -35,7 +35,7 @@ const TRANSIENT = /Throttl|TooManyRequests|ExpiredToken/;
 interface SecretErrors {
   unreadable: PermanentErrorName;
   /** Absent: no retry would help, so that every failure is `unreadable`. */
-  unavailable?: RetryableErrorName;
+  unavailable?: RetryableErrorName | undefined;
 }
 
 /**

@@ -57,6 +57,12 @@ export type ForwardMetric =
   | 'ForwardLate';
 
 /**
+ * The metrics of sending to an OpenTelemetry receiver: spans and verdicts that it accepted, those that it rejected of a request that it
+ * accepted, and attempts at parts that have waited for long.
+ */
+export type OtlpMetric = 'OtlpSent' | 'OtlpRejected' | 'OtlpLate';
+
+/**
  * The metrics of quality, which runs of new captures publish: `Judged` and `Passed` by scorer and variant; `ErrorReplies`
  * and `VerdictAge` (seconds from the inference to the end of the run) by variant; `QualityMissed` by objective,
  * only while it is missed. Runs over labels publish the last one too, and `TrueValue` (the figure itself) by objective.

@@ -86,6 +86,9 @@ export const workKeys = {
   forwardsPrefix: 'forwards/',
 };
 
+/** The tables of the ledger whose parts are sent to an OpenTelemetry receiver. */
+export const SENT_TABLES = ['captures', 'verdicts'] as const;
+
 /**
  * Keys of the ledger: the outcome of captured lines, as rows. A day is the day of the inference (UTC), such as
  * `2026-11-20`.

@@ -1,6 +1,7 @@
 /** The environment variables of the functions: set by `lib/`, read and checked once per cold start. */
 import * as z from 'zod';
 import { PermanentError } from '../errors/errors.ts';
+import { otlpSettings } from './forward-settings.ts';
 import type { Redaction } from './redact-setting.ts';
 import { functionSettings, replaySettings } from './schema.ts';
 import { readVariables } from './variables.ts';
@@ -81,6 +82,10 @@ const forwardEnvironmentSchema = z.object({
 
 export type ForwardEnvironment = z.infer<typeof forwardEnvironmentSchema>;
 
+const otlpEnvironmentSchema = environmentSchema.extend({ ...otlpSettings, OTLP_ENDPOINT: text, ...queueVariables });
+
+export type OtlpEnvironment = z.infer<typeof otlpEnvironmentSchema> & Pick<LambdaEnvironment, 'redaction'>;
+
 const invalid = (wrong: string): Error =>
   new PermanentError('InvalidEnvironment', `The function's environment is invalid: ${wrong}`);
 
@@ -102,3 +107,7 @@ export const readReplayEnvironment = (variables = process.env): ReplayEnvironmen
 /** @throws PermanentError `InvalidEnvironment` with every wrong or missing variable */
 export const readForwardEnvironment = (variables = process.env): ForwardEnvironment =>
   readVariables(forwardEnvironmentSchema, variables, invalid);
+
+/** @throws PermanentError `InvalidEnvironment` with every wrong or missing variable */
+export const readOtlpEnvironment = (variables = process.env): OtlpEnvironment =>
+  readVariables(otlpEnvironmentSchema, variables, invalid);

@@ -80,3 +80,32 @@ export const redactSettings = described({
   /** `none`: traces and verdicts have no texts. */
   CONTENT: z.enum(['all', 'none']).optional(),
 });
+
+/** Settings that hide content, and the version of the key of the pseudonyms. */
+interface Masking extends z.infer<z.ZodObject<typeof redactSettings>> {
+  keyVersion?: string | undefined;
+}
+
+/** Returns the settings that hide content as a text; `undefined` if nothing is hidden. */
+export const maskingOf = (settings: Masking & { redaction?: Redaction | undefined }): string | undefined => {
+  const { REDACT, REDACT_ALLOW, CONTENT, redaction } = settings;
+  const masking: Masking = { REDACT, REDACT_ALLOW, CONTENT, keyVersion: redaction?.keyVersion };
+  return isRedacted(settings) ? JSON.stringify(masking) : undefined;
+};
+
+/** Reads the text of `maskingOf`. */
+export const readMasking = (text = '{}'): Masking => ({ ...NOTHING_HIDDEN, ...JSON.parse(text) });
+
+const NOTHING_HIDDEN: Masking = { REDACT: undefined, REDACT_ALLOW: undefined, CONTENT: undefined };
+
+/** Whether the present settings hide something that earlier ones did not. */
+export function hidesMore(now: Masking, before: Masking): boolean {
+  const rulesOf = ({ REDACT = '' }: Masking): string[] =>
+    Object.entries(redactRules(REDACT)).flatMap(([kind, rules]) =>
+      rules.map((rule: unknown) => JSON.stringify([kind, rule])),
+    );
+  const [rules, hidden, allowed] = [rulesOf(now), rulesOf(before), now.REDACT_ALLOW ?? []];
+  const isNoMoreAllowed = rules.length > 0 && before.REDACT_ALLOW?.some((value) => !allowed.includes(value));
+  if (now.CONTENT === 'none' && before.CONTENT !== 'none') return true;
+  return isNoMoreAllowed === true || rules.some((rule) => !hidden.includes(rule));
+}

@@ -4,7 +4,7 @@
  */
 import * as z from 'zod';
 import { DEFAULT_MAX_LINE_BYTES } from '../values/line-bound.ts';
-import { forwardSettings } from './forward-settings.ts';
+import { forwardSettings, otlpSettings } from './forward-settings.ts';
 import { groundTruthSchema } from './ground-truth-setting.ts';
 import { guidelinesSchema } from './guidelines-setting.ts';
 import {
@@ -229,6 +229,7 @@ export const settingsSchema = z.object(
     ALARM_EMAIL: z.email().optional(),
     ...replaySettings,
     ...forwardSettings,
+    ...otlpSettings,
   }),
 );
 

@@ -3,6 +3,7 @@
 import { capturePathOf, DAY_MS } from '../../captures/files/capture-path.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
+import { maskingOf } from '../../core/settings/redact-setting.ts';
 import { isTraced, precedenceOf } from '../../ledger/precedence.ts';
 import { type LedgerRows, noRows, type Row } from '../../ledger/tables.ts';
 import { nameOf } from '../../quality/cell.ts';
@@ -46,17 +47,20 @@ export const variantOfLine = ({ place }: Pick<Placed, 'place'>): string =>
 /** Returns a row for each line, for each verdict, and for each trace with an id that a caller chose. */
 export function rowsOf(
   request: ChunkRequest,
-  { SAGEMAKER_ENDPOINT_NAME: endpoint }: Pick<LambdaEnvironment, 'SAGEMAKER_ENDPOINT_NAME'>,
+  environment: Pick<LambdaEnvironment, 'SAGEMAKER_ENDPOINT_NAME'> & Parameters<typeof maskingOf>[0],
   lines: readonly LineOutcome[],
 ): LedgerRows {
   const rows = noRows();
   const { chunk } = request;
+  const { experimentId } = chunk;
+  const { SAGEMAKER_ENDPOINT_NAME: endpoint } = environment;
+  const masking = maskingOf(environment);
   for (const line of lines) {
     const { outcome, place, traceId, entry, facts, caller, revision = 0, evaluation, verdicts = [] } = line;
     const { name, ...event } = eventOf(request, line);
     const isDecoded = facts !== undefined;
     const placed: Row<'captures'> = {
-      ...{ experimentId: chunk.experimentId, endpoint },
+      ...{ experimentId, endpoint, masking },
       ...{ bucket: place.bucket, line: place.line, version: place.versionId, etag: place.etag, end: place.end },
     };
     const known = { ...placed, ...facts, ...event, ...evaluation, time: timeOfLine(line), reason: entry?.reason.name };
@@ -73,7 +77,7 @@ export function rowsOf(
       const ofScorer = `${name}\n${verdict.scorer}`;
       // A verdict that others have replaced since ranks below theirs.
       const ranks = precedenceOf(verdict.state, isDecoded, isPast ? 0 : revision, ofScorer);
-      rows.verdicts.push({ ...event, ...verdict, traceId, precedence: ranks });
+      rows.verdicts.push({ ...event, ...verdict, traceId, experimentId, masking, precedence: ranks });
     }
     if (isTraced(line) && Object.values(caller ?? {}).some((id) => id !== undefined)) {
       const precedence = precedenceOf(outcome, isDecoded, revision, name);

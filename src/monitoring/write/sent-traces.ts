@@ -168,10 +168,16 @@ const scopeOf = (traceId: string): string => `sent#${traceId}`;
 const traceIdOf = (scope: string): string => scope.slice(scopeOf('').length);
 
 // ------------------------------------------------------------------------------------------------------------- batches
-// Separate from `LimitsTable`, because only functions that write traces may read many items at once.
+// Separate from `LimitsTable`, because only functions that write or send traces may read many items at once.
 
 /** DynamoDB's maximum for one request. */
 const GOT_AT_ONCE = 100;
+
+/** Returns the traces, among these, of which something was sent to MLflow. @throws the errors of `LimitsTable` */
+export async function sentOf(table: LimitsTable, traceIds: readonly string[]): Promise<Set<string>> {
+  const items = [...(await getAll(table, traceIds.map(scopeOf)))];
+  return new Set(items.flatMap(([scope, { chain }]) => (chain?.S === undefined ? [] : traceIdOf(scope))));
+}
 
 /** Returns the existing items, by scope. @throws the errors of `LimitsTable` */
 async function getAll(table: LimitsTable, scopes: readonly string[]): Promise<Map<string, Item>> {

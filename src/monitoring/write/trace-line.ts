@@ -10,12 +10,13 @@ import { isOutOfTime, timeOf, withinTime } from '../../core/process/within-time.
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { type CaptureLine, decodeOptions } from '../chunk/decode-lines.ts';
 
+type TraceRequest = Pick<ChunkRequest, 'run'> & { chunk: Pick<ChunkRequest['chunk'], 'experimentId'> };
 type TraceableLine = Pick<CaptureLine, 'raw' | 'capture' | 'notTraffic'>;
 
 /** Returns the trace of a line, or the reason why it has none. */
 export function traceLine(
   line: TraceableLine,
-  request: ChunkRequest,
+  request: TraceRequest,
   environment: LambdaEnvironment,
 ): { trace: TraceRecord; refused?: never } | { trace?: never; refused: NamedError } {
   try {
@@ -28,7 +29,7 @@ export function traceLine(
 /** If building it takes too long, the trace shows the line as captured. */
 function built(
   { raw, capture, notTraffic }: TraceableLine,
-  { run, chunk: { experimentId } }: ChunkRequest,
+  { run, chunk: { experimentId } }: TraceRequest,
   environment: LambdaEnvironment,
 ): TraceRecord {
   const options = { experimentId, endpointName: environment.SAGEMAKER_ENDPOINT_NAME, run, notTraffic };

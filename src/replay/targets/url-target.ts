@@ -86,9 +86,15 @@ export function urlTarget(url: string, headers: Record<string, string> = {}, ref
 // ------------------------------------------------------------------------------------------------------------- headers
 // Reads the headers of a URL target from the command line, a file or a secret.
 
-/** @throws PermanentError `HeadersUnavailable`, `InvalidHeader` */
-export async function secretHeaders(secretId: string): Promise<Record<string, string>> {
-  const names = { unreadable: 'HeadersUnavailable' } as const;
+/**
+ * @param unavailable the name of an error while Secrets Manager fails; absent: it is one of the others
+ * @throws PermanentError `HeadersUnavailable`, `InvalidHeader`
+ */
+export async function secretHeaders(
+  secretId: string,
+  unavailable?: 'OtlpUnavailable',
+): Promise<Record<string, string>> {
+  const names = { unreadable: 'HeadersUnavailable', unavailable } as const;
   const { text } = await loadSecret(undefined, secretId, names, 'The secret with the headers');
   const headers = parseHeaders(text, secretId);
   if (Object.keys(headers).length > 0) return headers;
