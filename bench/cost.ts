@@ -1,9 +1,10 @@
 /**
  * Counts calls to AWS per capture in the emulator, and prices them: infrastructure alone, without the judge and span files. `--write`
- * keeps the counts, for `npm run bench -- scale`.
+ * keeps the counts, for `npm run bench -- scale`; `--otlp` also sends spans and verdicts to a receiver of OpenTelemetry.
  */
 import { writeFileSync } from 'node:fs';
 import type { Log } from '../local/python/python-environment.ts';
+import { startMisbehavingServer } from '../test/doubles/misbehaving-server.ts';
 import { APP_VERSION, QuotaEnvironment } from '../test/helpers/quota-environment.ts';
 import type { Units } from './cost/count-calls.ts';
 import { countWindow } from './cost/count-window.ts';
@@ -32,6 +33,7 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
   const only = textFlags(flags, 'only').map(Number);
   const cases = CASES.filter(({ captures }) => only.length === 0 || only.includes(captures));
   const mostFiles = numberFlag(flags, 'files', Number.MAX_SAFE_INTEGER);
+  const receiver = flags.includes('--otlp') ? await startMisbehavingServer({ keepsNone: true }) : undefined;
   const stack = await QuotaEnvironment.start({
     endpoint: ENDPOINT,
     limits: {},
@@ -39,7 +41,10 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
     // A budget costs requests, so it stays on, but must not hold anything.
     likeApp: true,
     // All captures are judged, each file by its chance.
-    settings: { EVALUATION_BUDGET_USD: '100000', JUDGED_CAPTURES_PER_DAY: '1000000000' },
+    settings: {
+      ...{ EVALUATION_BUDGET_USD: '100000', JUDGED_CAPTURES_PER_DAY: '1000000000' },
+      ...(receiver && { OTLP_ENDPOINT: receiver.url }),
+    },
     log,
   });
   try {
@@ -56,7 +61,7 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
     }
     return resultOf(counted, await initGbSeconds(stack), flags);
   } finally {
-    await stack.stop();
+    await Promise.all([stack.stop(), receiver?.stop()]);
   }
 }
 

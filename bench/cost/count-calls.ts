@@ -85,6 +85,8 @@ export async function executionsOf({
 export interface Phase {
   /** Capture files, each of which is one event. */
   files: number;
+  /** Parts of the ledger that are sent to a receiver of OpenTelemetry. */
+  parts: number;
   /** Whether their events went through a queue. */
   queued: boolean;
   executions: Executions;
@@ -93,7 +95,7 @@ export interface Phase {
 }
 
 /** Adds up the units of what happened since the shim's counts were cleared. */
-export function unitsOf(stack: QuotaEnvironment, { files, queued, executions, sinceMs }: Phase): Units {
+export function unitsOf(stack: QuotaEnvironment, { files, parts, queued, executions, sinceMs }: Phase): Units {
   const { counts } = stack.shim;
   const { captureBucket, workBucket } = stack.pipeline.outputs;
   const sum = (pattern: RegExp): number =>
@@ -113,8 +115,8 @@ export function unitsOf(stack: QuotaEnvironment, { files, queued, executions, si
     dynamodbReadUnit: sum(/^dynamodb read units$/),
     // The work bucket sends none.
     eventBridgeEvent: files + sum(new RegExp(`^s3 (?:PUT|POST|DELETE) ${captureBucket}$`)),
-    // Each event is sent; the poller receives and deletes ten at a time.
-    sqsRequest: queued ? files * 1.2 : 0,
+    // Each event is sent; the poller receives and deletes ten at a time, and parts for OpenTelemetry one at a time.
+    sqsRequest: (queued ? files * 1.2 : 0) + 3 * parts,
     logsGb: (functionLogs + executions.logBytes) / 1e9,
   };
 }

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { InvokeCommand } from '@aws-sdk/client-lambda';
 import { PutObjectCommand } from '@aws-sdk/client-s3';
 import { STARTERS_AT_ONCE } from '../../lib/object-rule.ts';
+import { callAws } from '../../src/core/aws/aws-json.ts';
 import type { QuotaEnvironment } from '../../test/helpers/quota-environment.ts';
 import { countExecutions, executionsOf, type Units, unitsOf } from './count-calls.ts';
 
@@ -31,6 +32,7 @@ export async function countWindow(stack: QuotaEnvironment, options: WindowOption
   const before = new Set((await executionsOf(stack)).map(({ arn }) => arn));
   // The emulator hands events over ten at a time, whatever the window: the starter gets them here as on AWS.
   await pipeline.disableRule();
+  const partsBefore = await sentParts(stack);
   const sinceMs = Date.now();
   shim.counts.forget();
   const keys = await putFiles(stack, name, bodies);
@@ -45,6 +47,7 @@ export async function countWindow(stack: QuotaEnvironment, options: WindowOption
     },
     LIMIT_MS,
   );
+  const parts = (await sentParts(stack)) - partsBefore;
   await sleep(300);
   const runs = await own();
   const traced = await tracedBy(stack, runs);
@@ -58,7 +61,11 @@ export async function countWindow(stack: QuotaEnvironment, options: WindowOption
     (sum, [each, count]) => sum + (each.startsWith('mlflow ') ? count : 0),
     0,
   );
-  return { runs: runs.length, units: unitsOf(stack, { files: bodies.length, queued, executions, sinceMs }), mlflow };
+  return {
+    runs: runs.length,
+    units: unitsOf(stack, { files: bodies.length, parts, queued, executions, sinceMs }),
+    mlflow,
+  };
 }
 
 /** Invokes the starter as Lambda's pollers do at the end of a window, each with what it collected. */
@@ -89,6 +96,21 @@ async function putFiles(stack: QuotaEnvironment, name: string, bodies: readonly 
     await environment.clients.s3.send(new PutObjectCommand({ Bucket, Key: keys[n], Body }));
   }
   return keys;
+}
+
+/** Waits until all parts are sent to the receiver, if the stack has one. @returns how many have been sent since the stack is there */
+async function sentParts({ pipeline, environment }: QuotaEnvironment): Promise<number> {
+  const variables = await pipeline.variablesOf('otlpSender').catch(() => undefined);
+  if (variables === undefined) return 0;
+  const AttributeNames = ['ApproximateNumberOfMessages', 'ApproximateNumberOfMessagesNotVisible'];
+  const input = { QueueUrl: variables.QUEUE_URL, AttributeNames };
+  await pipeline.until('an empty queue of parts', async () => {
+    type Reply = { Attributes: Record<string, string> };
+    const { Attributes } = await callAws<Reply>(environment.clients.lambda, 'sqs', 'GetQueueAttributes', input);
+    return Object.values(Attributes).every((count) => Number(count) === 0) ? true : undefined;
+  });
+  const keys = await pipeline.keysUnder('ledger/');
+  return keys.filter((key) => /^ledger\/(captures|verdicts)\/.*\.part\.parquet$/.test(key)).length;
 }
 
 async function tracedBy({ pipeline }: QuotaEnvironment, runs: readonly { arn: string }[]): Promise<number> {

@@ -7,11 +7,11 @@ import { type ExecutionInput, RETRY_WHAT, type RetryWhat } from '../../src/core/
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { many } from '../../src/core/text/figure-text.ts';
 import { inputOptions, reportOf, runOptions, startAndFollow } from '../cli/follow-and-report.ts';
-import { command, type FlagsOf, option, options } from '../cli/options.ts';
+import { argument, command, type FlagsOf, option, options } from '../cli/options.ts';
 import { type About, notice, print, type Report } from '../cli/output.ts';
 import type { RunsFollowed } from '../cli/run-json.ts';
 import { commandText } from '../cli/run-text.ts';
-import { type DeployedStack, runArgument, stackOptions, withStack } from '../cli/stack.ts';
+import { type DeployedStack, stackOptions, withStack } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
 import { filesToSend, findOtlpQueue, sendEvents } from '../operate/forwarding.ts';
 import { isPlanned, type RunReport } from '../operate/run-report.ts';
@@ -19,7 +19,7 @@ import { isPlanned, type RunReport } from '../operate/run-report.ts';
 const OTLP = 'otlp';
 
 const OPTIONS = options(
-  runArgument(),
+  argument('[run]', 'name or ARN of the execution'),
   option('--what <what>', 'what to process again (default: what the run has)', {
     choices: [...RETRY_WHAT, OTLP] as const,
   }),
@@ -30,19 +30,19 @@ const OPTIONS = options(
 
 export type Output = About &
   RunsFollowed & {
-    /** With `--what otlp`: files of the ledger, by hour, whose spans and verdicts are sent again. */
+    /** With `--what otlp`: files of the ledger whose spans and verdicts are sent again. */
     files?: number;
   };
 
 export default command('retry', OPTIONS, (flags) =>
   withStack(flags, async (stack) => {
-    const { what: asked, from } = flags;
-    if ((asked === OTLP) !== (from !== undefined)) {
-      const facts = { expected: '--what otlp and --from (with --to), or neither' };
-      throw new PermanentError('SourceMissing', 'No window was named for the OpenTelemetry receiver', facts);
+    const { what: asked, from, run } = flags;
+    if (asked === OTLP && from !== undefined && run === undefined) return sendAgain(stack, flags);
+    if (asked === OTLP || from !== undefined || run === undefined) {
+      const facts = { expected: 'a run, or --what otlp with --from (and --to)' };
+      throw new PermanentError('SourceMissing', 'Nothing was named that is to be processed again', facts);
     }
-    if (asked === OTLP) return sendAgain(stack, flags);
-    const report = await reportOf(stack, flags.run);
+    const report = await reportOf(stack, run);
     const options = inputOptions(flags);
     // A retry of chunks includes only planned chunks.
     if ((asked ?? 'failed') === 'failed' && !isPlanned(report)) {
@@ -64,7 +64,7 @@ async function sendAgain(stack: DeployedStack, flags: FlagsOf<typeof OPTIONS>): 
   const { fromMs = 0, toMs = Date.now() } = windowOfFlags(flags);
   const work = { storage: stack.storage, workBucket: stack.outputs.workBucket };
   const sent = await sendEvents(stack.clients.lambda, queue, filesToSend(work, { fromMs, toMs }), () => undefined);
-  const text = `${many(sent.files, 'file')} of the ledger, by hour: their events are in the queue.`;
+  const text = `${many(sent.files, 'file')} of the ledger: their events are in the queue.`;
   print<Report<Output>>({ runs: [], files: sent.files }, flags.json, [text], stack.about);
 }
 

@@ -50,7 +50,8 @@ export type FunctionKey =
   | 'replayer'
   | 'replaySummarizer'
   | 'joiner'
-  | 'forwarder';
+  | 'forwarder'
+  | 'otlpSender';
 
 const POLL_MS = 150;
 /** An execution in the emulator takes a second or two. The limit allows for retries and a busy machine. */

@@ -11,6 +11,7 @@ import { callAws } from '../../src/core/aws/aws-json.ts';
 import { replayKeys, workKeys } from '../../src/core/contract/work-keys.ts';
 import { uncheckedIn } from '../aws-requests/product-operations.ts';
 import { type Arthur, answer, MODEL, startArthur, TOKEN } from '../doubles/arthur.ts';
+import { type MisbehavingServer, startMisbehavingServer } from '../doubles/misbehaving-server.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { chatLine, mixedLines } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline } from '../helpers/deployed-pipeline.ts';
@@ -18,6 +19,7 @@ import { startDeployedReader } from '../helpers/deployed-reader.ts';
 import { DeployedReplay, numberedCapture, received } from '../helpers/deployed-replay.ts';
 import { emulated } from '../helpers/emulated.ts';
 import { type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
+import { itemsOf } from '../helpers/otlp-decoded.ts';
 import { expectPublished } from '../helpers/published-json.ts';
 import { chatLine as chatWithReply, runCli } from '../helpers/replay.ts';
 
@@ -32,6 +34,7 @@ const RUN = 'guarded-replay';
 let environment: LocalEnvironment;
 let pipeline: DeployedPipeline;
 let arthur: Arthur;
+let receiver: MisbehavingServer;
 let endpoint: StandInEndpoint;
 let headersSecretArn: string;
 
@@ -51,12 +54,21 @@ async function makeSecrets(secrets: object[]): Promise<string[]> {
 }
 
 beforeAll(async () => {
-  [endpoint, arthur] = await Promise.all([startStandInEndpoint({ record: true }), startArthur()]);
+  [endpoint, arthur, receiver] = await Promise.all([
+    startStandInEndpoint({ record: true }),
+    startArthur(),
+    startMisbehavingServer(),
+  ]);
   // Shortens only the waits of the state machine. A shard also waits for its clock in the function.
   environment = await startEnvironment({ enforcePolicies: true, awsEnv: { SFN_WAIT_SCALE: '0.01' } });
   // MLflow's server does not require a login.
-  const secrets = await makeSecrets([{ 'x-team': 'search' }, { token: 'a-token' }, { token: TOKEN }]);
-  const [headers = '', MLFLOW_SECRET_ARN = '', ARTHUR_SECRET_ARN = ''] = secrets;
+  const secrets = await makeSecrets([
+    { 'x-team': 'search' },
+    { token: 'a-token' },
+    { token: TOKEN },
+    { 'x-key': TOKEN },
+  ]);
+  const [headers = '', MLFLOW_SECRET_ARN = '', ARTHUR_SECRET_ARN = '', OTLP_SECRET_ARN = ''] = secrets;
   headersSecretArn = headers;
   const outputs = await environment.deployStack({
     STACK_PREFIX: PREFIX,
@@ -64,6 +76,8 @@ beforeAll(async () => {
     REPLAY_URLS: new URL(endpoint.url).origin,
     REPLAY_HEADERS_SECRET_ARN: headersSecretArn,
     MLFLOW_SECRET_ARN,
+    OTLP_ENDPOINT: receiver.url,
+    OTLP_SECRET_ARN,
     ARTHUR_HOST: arthur.url,
     ARTHUR_MODEL_ID: MODEL,
     ARTHUR_SECRET_ARN,
@@ -75,7 +89,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await environment?.stop();
-  await Promise.all([endpoint?.close(), arthur?.stop()]);
+  await Promise.all([endpoint?.close(), arthur?.stop(), receiver?.stop()]);
 });
 
 test('the whole path works with the policies of the stack', async () => {
@@ -88,6 +102,18 @@ test('the whole path works with the policies of the stack', async () => {
   reader.stop();
   expect(found).toMatchObject({ records: 5, traced: 5, missing: [], wrong: {} });
   expect(summary?.verdicts.newVerdicts).toBe(Object.values(found.assessments).flat().length);
+  // Each part is sent by its own event, and once more by the command.
+  const sent = () => ['traces', 'logs'].map((signal) => itemsOf(receiver.requests, signal as 'logs'));
+  // Two rows of a table have spans of their own.
+  const numbers = [7, Object.values(found.assessments).flat().length];
+  const hasSent = (times: number) => async () =>
+    sent().every((items, n) => items.length === times * (numbers[n] ?? 0)) ? true : undefined;
+  await pipeline.until('all spans and verdicts', hasSent(1));
+  expect(receiver.requests.every(({ headers }) => headers['x-key'] === TOKEN)).toBe(true);
+  const again = ['retry', '--what', 'otlp', '--from', '2026-11-20', '--to', '2026-11-21', '--stack', PREFIX, '--json'];
+  const { code, stdout } = await runCli(again, environment.ministack.env);
+  expect([code, await expectPublished('retry', stdout)]).toMatchObject([0, { runs: [], files: 2 }]);
+  await pipeline.until('them again', hasSent(2));
   const page = await pipeline.storage.getText(pipeline.outputs.workBucket, workKeys.report('latest'));
   for (const asked of ['no run lacks lines or verdicts', 'of today&#39;s budget']) expect(page?.text).toContain(asked);
   // The emulator asks for this one without a resource, and AWS has it for alarms alone.
