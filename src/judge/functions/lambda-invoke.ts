@@ -49,7 +49,7 @@ const timedOut = ({ seconds }: Asks): ScorerFault =>
 function functionError(text: string, asks: Asks): ScorerFault {
   const said = errorText(jsonIn(text), 'errorType', 'errorMessage');
   if (/Task timed out|Sandbox\.Timedout/.test(said)) return timedOut(asks);
-  if (/ResponseSizeTooLarge|response payload size .*exceeded/i.test(said)) return replyTooLong();
+  if (/ResponseSizeTooLarge|payload size \(\d{1,12} bytes\) exceeded/i.test(said)) return replyTooLong();
   return new ScorerFault('ScorerFailed', said || 'The function failed');
 }
 
