@@ -24,7 +24,7 @@ const BENCHMARKS: Record<string, FlagKinds> = {
   'label-weeks': { simulations: 'number' },
   'judge-cost': {},
   scale: { write: 'switch' },
-  cost: { only: 'texts', files: 'number', 'judge-ms': 'number', write: 'switch' },
+  cost: { otlp: 'switch', only: 'texts', files: 'number', 'judge-ms': 'number', write: 'switch' },
 };
 const NAMES = Object.keys(BENCHMARKS).filter((name) => existsSync(packagePath('bench', `${name}.ts`)));
 

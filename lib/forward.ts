@@ -10,7 +10,6 @@ import { FUNCTION_TIMEOUT_SECONDS } from '../src/core/contract/execution.ts';
 import type { ForwardMetric, OtlpMetric } from '../src/core/contract/metric-names.ts';
 import { resourceNames } from '../src/core/contract/names.ts';
 import { ledgerKeys, SENT_TABLES } from '../src/core/contract/work-keys.ts';
-import { otlpSettings } from '../src/core/settings/forward-settings.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { grantPseudonymKey, grantSecret } from './access/allow.ts';
 import { grantCaptureRead } from './access/capture.ts';
@@ -20,7 +19,7 @@ import { grantItems, grantSentTraces } from './item-table.ts';
 import { PERIOD, runMetric } from './metrics.ts';
 import { escapeWildcard, ObjectEvents, TIMEOUTS_HIDDEN } from './object-rule.ts';
 import { PipelineFunction, type StackContext } from './pipeline-function.ts';
-import { FORWARD_NAMES, functionEnvironment, variables } from './settings/function-environment.ts';
+import { FORWARD_NAMES, functionEnvironment, otlpEnvironment } from './settings/function-environment.ts';
 
 /** Files that an invocation uploads at the same time. */
 const FILES_AT_ONCE = 5;
@@ -99,8 +98,7 @@ export class Otlp extends ObjectEvents {
     // The CDK's own way to switch events on is a function with a role for all buckets.
     const bucket = workBucket.node.defaultChild as CfnBucket;
     bucket.notificationConfiguration = { eventBridgeConfiguration: { eventBridgeEnabled: true } };
-    const own = variables(settings, Object.keys(otlpSettings));
-    const sent = { settings, workBucket, environment: { ...environment, ...own } };
+    const sent = { settings, workBucket, environment: { ...environment, ...otlpEnvironment(settings) } };
     this.sender = new PipelineFunction(this, 'Sender', 'otlpSender', sent);
     const { role } = this.sender;
     grantCaptureRead(role, settings);

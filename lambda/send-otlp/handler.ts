@@ -4,6 +4,7 @@ import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import { connectRedaction as redaction } from '../../src/captures/redact/redaction.ts';
 import { callAws } from '../../src/core/aws/aws-json.ts';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
+import type { OtlpMetric } from '../../src/core/contract/metric-names.ts';
 import { createMetrics, logged } from '../../src/core/process/logging.ts';
 import { readOtlpEnvironment } from '../../src/core/settings/environment.ts';
 import { connectLimits } from '../../src/limits/limits.ts';
@@ -17,14 +18,14 @@ const storage = new Storage(createS3Client());
 const metrics = createMetrics(environment.STACK_PREFIX);
 const mlflow = connectMlflow(environment, storage.s3, connectLimits(environment).mlflow);
 const connected = { environment, storage, redaction, mlflow, table: limitsTable(environment) };
-const connect = () => connectOtlp(environment);
+const count = (metric: OtlpMetric, value: number) => metrics.addMetric(metric, MetricUnit.Count, value);
+const connect = () => connectOtlp(environment, count);
 
 export const handler = logged<SQSEvent, SQSBatchResponse>(async (event) => {
   try {
     return await sendParts(event, {
-      ...{ ...connected, connect },
+      ...{ ...connected, connect, count },
       sqs: (operation, input) => callAws(storage.s3, 'sqs', operation, input),
-      count: (metric, value) => metrics.addMetric(metric, MetricUnit.Count, value),
     });
   } finally {
     metrics.publishStoredMetrics();

@@ -13,7 +13,7 @@ import { isCodeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts'
 import { SIZES } from '../../src/limits/sizes.ts';
 import { readObjectives } from '../../src/quality/objectives.ts';
 import { readTrueObjectives } from '../../src/quality/true-objectives.ts';
-import { functionEnvironment, nodeOptions, replayEnvironment } from './function-environment.ts';
+import { functionEnvironment, nodeOptions, otlpEnvironment, replayEnvironment } from './function-environment.ts';
 
 const isOpenAi = (settings: CheckedSettings): boolean => judgeModels(settings).some((id) => id.startsWith('openai:/'));
 const isBedrock = (settings: CheckedSettings): boolean =>
@@ -236,8 +236,9 @@ const FURTHER = {
 
 /** Returns the longest setting, if all settings together do not fit into the environment of a function. */
 export function wrongInLength(settings: Settings): WrongSetting[] {
-  // The functions of a replay have the most variables.
-  const environment = { ...functionEnvironment(settings, BUCKET_NAME, TABLE_NAME), ...replayEnvironment(settings) };
+  // The functions of a replay, and the one that sends to an OpenTelemetry receiver, have the most variables.
+  const own = { ...replayEnvironment(settings), ...otlpEnvironment(settings) };
+  const environment = { ...functionEnvironment(settings, BUCKET_NAME, TABLE_NAME), ...own };
   const bytes = Buffer.byteLength(JSON.stringify({ ...environment, ...FURTHER }));
   if (bytes <= MAX_ENVIRONMENT_BYTES) return [];
   const [name = ''] = Object.entries(environment).toSorted(([, a], [, b]) => b.length - a.length)[0] ?? [];

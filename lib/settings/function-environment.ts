@@ -1,7 +1,7 @@
 /** The environment of the functions, as `src/core/settings/environment.ts` reads it. */
 import { CONTRACT } from '../../src/core/contract/contract.ts';
 import { SMALL_MALLOC } from '../../src/core/process/malloc.ts';
-import { forwardSettings } from '../../src/core/settings/forward-settings.ts';
+import { forwardSettings, otlpSettings } from '../../src/core/settings/forward-settings.ts';
 import { functionSettings, replaySettings, type Settings } from '../../src/core/settings/schema.ts';
 
 /** Lists that are JSON in `.env`. Other lists are names, separated by commas. */
@@ -17,6 +17,10 @@ export function asVariable(name: string, value: unknown): string {
 export const replayEnvironment = (settings: Settings): Record<string, string> =>
   variables(settings, Object.keys(replaySettings));
 
+/** Variables that only the function that sends to an OpenTelemetry receiver reads. */
+export const otlpEnvironment = (settings: Settings): Record<string, string> =>
+  variables(settings, Object.keys(otlpSettings));
+
 /** The settings of the function that forwards files. */
 export const FORWARD_NAMES: readonly string[] = [
   ...['STACK_PREFIX', 'DATA_CAPTURE_S3_BUCKET', 'DATA_CAPTURE_S3_PREFIX', 'BEDROCK_MODEL_ID', 'JUDGE_CASCADE'],
@@ -24,7 +28,7 @@ export const FORWARD_NAMES: readonly string[] = [
 ];
 
 /** Settings that are set, as texts. */
-export const variables = (settings: Settings, names: readonly string[]): Record<string, string> =>
+const variables = (settings: Settings, names: readonly string[]): Record<string, string> =>
   Object.fromEntries(
     Object.entries(settings)
       .filter(([name, value]) => names.includes(name) && value !== undefined)

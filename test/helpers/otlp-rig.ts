@@ -70,11 +70,14 @@ export class OtlpRig {
       attributes: { SentTimestamp: String(Date.now()), ApproximateReceiveCount: '1' },
     }));
     const environment = this.#environment;
+    const count = (metric: string, value: number): void => {
+      this.counts[metric] = (this.counts[metric] ?? 0) + value;
+    };
     const { batchItemFailures } = await sendParts(
       { Records: Records as SQSRecord[] },
       {
         ...{ environment, storage: this.storage.storage, table: this.table, mlflow: async () => this.#mlflow },
-        connect: () => connectOtlp(environment, { baseMs: 1, attempts: 2 }),
+        connect: () => connectOtlp(environment, count, { baseMs: 1, attempts: 2 }),
         // The key of the run, without Secrets Manager.
         redaction: (settings) => async (keyVersion) => {
           const rules = redactionOf(settings);
@@ -87,9 +90,7 @@ export class OtlpRig {
           >;
           this.asked.push(operation === 'SendMessage' ? MessageAttributes?.ErrorName.StringValue : VisibilityTimeout);
         },
-        count: (metric, value) => {
-          this.counts[metric] = (this.counts[metric] ?? 0) + value;
-        },
+        count,
       },
     );
     return batchItemFailures.length;

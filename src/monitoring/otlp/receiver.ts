@@ -2,7 +2,9 @@
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { isObject } from '../../captures/json.ts';
+import type { OtlpMetric } from '../../core/contract/metric-names.ts';
 import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
+import { logger } from '../../core/process/logging.ts';
 import { type RetryPolicy, readRetryAfter, withRetries } from '../../core/process/retry.ts';
 import type { OtlpEnvironment } from '../../core/settings/environment.ts';
 import { jsonIn } from '../../core/values/json-in.ts';
@@ -37,24 +39,25 @@ const MOST_ITEMS = 512;
 const itemsIn = (some: readonly Sendable[]): number => sum(some.map(({ items }) => items));
 
 /**
- * Reads the headers, and returns a function that sends all items to a path of `PATHS`. It returns how many the receiver accepted and
- * rejected, and throws RetryableError `OtlpUnavailable` (429, 502, 503, 504, no answer), `OtlpSpanMissing` after the others were sent;
- * PermanentError `OtlpUnauthorized`, `OtlpRefused`, `OtlpAnswerUnreadable`.
+ * Reads the headers, and returns a function that sends all items to a path of `PATHS`. It throws RetryableError `OtlpUnavailable` (429, 502,
+ * 503, 504, no answer), `OtlpSpanMissing` after the others were sent; PermanentError `OtlpUnauthorized`, `OtlpRefused`,
+ * `OtlpAnswerUnreadable`.
  *
+ * @param count is told how many spans and verdicts each request has brought, or the receiver has rejected
  * @throws PermanentError `HeadersUnavailable`, `InvalidHeader`; RetryableError `OtlpUnavailable` while Secrets Manager fails
  *
  * @example
- *     const send = await connectOtlp(environment);
- *     const { rejected } = await send(PATHS.captures, spans);
+ *     const send = await connectOtlp(environment, (metric, value) => metrics.addMetric(metric, 'Count', value));
+ *     await send(PATHS.captures, spans);
  */
 export async function connectOtlp(
   { OTLP_ENDPOINT: endpoint, OTLP_SECRET_ARN: secret }: Pick<OtlpEnvironment, 'OTLP_ENDPOINT' | 'OTLP_SECRET_ARN'>,
+  count: (metric: OtlpMetric, value: number) => void,
   retry: Partial<RetryPolicy> = {},
 ) {
   const headers = secret === undefined ? {} : await secretHeaders(secret, 'OtlpUnavailable');
-  return async (path: string, all: AsyncIterable<Sendable> | Iterable<Sendable>) => {
+  return async (path: string, all: AsyncIterable<Sendable> | Iterable<Sendable>): Promise<void> => {
     const url = new URL(path, endpoint.endsWith('/') ? endpoint : `${endpoint}/`);
-    const told = { accepted: 0, rejected: 0 };
     const missing = new Set<string>();
     const send = async (some: Sendable[]): Promise<void> => {
       if (some.length === 0) return;
@@ -71,8 +74,10 @@ export async function connectOtlp(
         return send(some.slice(0, half)).then(() => send(some.slice(half)));
       }
       const rejected = reply.status === TOO_LARGE ? itemsIn(some) : rejectedIn(checked(reply, url), url);
-      told.rejected += rejected;
-      told.accepted += Math.max(0, itemsIn(some) - rejected);
+      count('OtlpSent', Math.max(0, itemsIn(some) - rejected));
+      if (rejected === 0) return;
+      logger.error('The receiver rejected spans or verdicts', { path, rejected, items: itemsIn(some) });
+      count('OtlpRejected', rejected);
     };
     let open: Sendable[] = [];
     let bytes = 0;
@@ -88,7 +93,6 @@ export async function connectOtlp(
     const got = `${missing.size} spans, such as ${[...missing][0]}`;
     const message = 'Phoenix does not have the spans of some verdicts yet';
     if (missing.size > 0) throw new RetryableError('OtlpSpanMissing', message, { got, where: url.href });
-    return told;
   };
 }
 
@@ -108,13 +112,8 @@ async function post(url: URL, headers: Record<string, string>, some: readonly Se
     if (!AGAIN.has(reply.status)) return reply;
     const got = `HTTP ${reply.status}`;
     const ms = readRetryAfter(reply.headers['retry-after']);
-    throw new RetryableError(
-      'OtlpUnavailable',
-      'The receiver has no room, or is down',
-      { got, ...facts },
-      undefined,
-      ms,
-    );
+    const message = 'The receiver has no room, or is down';
+    throw new RetryableError('OtlpUnavailable', message, { got, ...facts }, undefined, ms);
   } catch (error) {
     if (error instanceof RetryableError) throw error;
     // Node names the header, and not its value.

@@ -26,36 +26,38 @@ const NO_MESSAGES = 'the captured line is gone or too large, or REDACT or CONTEN
 
 /** Yields the trace of each row, masked as its run has masked it. If that is not possible, the trace has no messages. */
 export async function* tracesOf(rows: readonly CaptureRow[], deps: TraceReading): AsyncGenerator<TraceRecord> {
-  const { environment, storage, redaction } = deps;
   const alike = ({ masking, experimentId, run, bucket }: CaptureRow) =>
     JSON.stringify([masking, experimentId, run, bucket]);
   for (const own of Map.groupBy(rows, alike).values()) {
-    const [{ masking, experimentId = '', run = '', bucket = '' } = {}] = own;
-    const { keyVersion, ...hidden } = readMasking(masking);
     const left = new Map(own.map((row) => [idOf(row), row]));
-    const ranges = hidesMore(environment, hidden) ? [] : rangesOf(own);
-    const masked = await redaction({ ...environment, ...hidden })(keyVersion);
-    // The lines of a replay's exchanges are in the work bucket.
-    const replay = bucket === environment.WORK_BUCKET ? { run, experimentId } : undefined;
-    try {
-      for await (const line of readChunk(
-        storage,
-        { experimentId, lines: own.length, ranges },
-        masked,
-        { replay },
-        {},
-      )) {
-        const row = line.kind === 'capture' ? left.get(lineId(line.raw.place)) : undefined;
-        if (line.kind !== 'capture' || row?.traceId !== line.traceId) continue;
-        const { trace } = traceLine(line, { run, chunk: { experimentId } }, masked);
-        if (trace === undefined) continue;
-        left.delete(lineId(line.raw.place));
-        yield trace;
-      }
-    } catch (error) {
-      if (!isOfOneFile(error)) throw error;
-    }
+    if (!hidesMore(deps.environment, readMasking(own[0]?.masking))) yield* builtOf(own, left, deps);
     for (const row of left.values()) yield bareTrace(row);
+  }
+}
+
+/** Yields the traces of rows with the same masking, experiment, run and bucket. @param left loses those rows */
+async function* builtOf(
+  rows: readonly CaptureRow[],
+  left: Map<string, CaptureRow>,
+  { environment, storage, redaction }: TraceReading,
+): AsyncGenerator<TraceRecord> {
+  const [{ masking, experimentId = '', run = '', bucket = '' } = {}] = rows;
+  const { keyVersion, ...hidden } = readMasking(masking);
+  const masked = await redaction({ ...environment, ...hidden })(keyVersion);
+  // The lines of a replay's exchanges are in the work bucket.
+  const replay = bucket === environment.WORK_BUCKET ? { run, experimentId } : undefined;
+  const chunk = { experimentId, lines: rows.length, ranges: rangesOf(rows) };
+  try {
+    for await (const line of readChunk(storage, chunk, masked, { replay }, {})) {
+      if (line.kind !== 'capture') continue;
+      const id = lineId(line.raw.place);
+      const { trace } = traceLine(line, { run, chunk }, masked);
+      if (trace === undefined || left.get(id)?.traceId !== trace.traceId) continue;
+      left.delete(id);
+      yield trace;
+    }
+  } catch (error) {
+    if (!isOfOneFile(error)) throw error;
   }
 }
 

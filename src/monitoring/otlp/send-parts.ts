@@ -9,7 +9,6 @@ import { cleanText } from '../../captures/trace/text.ts';
 import type { OtlpMetric } from '../../core/contract/metric-names.ts';
 import { ledgerKeys, SENT_TABLES } from '../../core/contract/work-keys.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
-import { logger } from '../../core/process/logging.ts';
 import { hidesMore, readMasking } from '../../core/settings/redact-setting.ts';
 import { batches } from '../../core/values/batches.ts';
 import { jsonIn } from '../../core/values/json-in.ts';
@@ -68,7 +67,7 @@ export function sendParts(event: SQSEvent, deps: SendDependencies): Promise<SQSB
  * @throws PermanentError `NotAnEvent`, `OtlpPartGone`; the errors of `connectOtlp`, of MLflow, of S3 and of the table
  */
 async function sendPart(body: string, deps: SendDependencies): Promise<void> {
-  const { environment, storage, count } = deps;
+  const { environment, storage } = deps;
   const { bucket, key = '' } = fileIn(body) ?? {};
   const table = SENT_TABLES.find((name) => key.startsWith(ledgerKeys.table(name)));
   if (table === undefined || bucket !== environment.WORK_BUCKET) throw notAnEvent();
@@ -87,14 +86,7 @@ async function sendPart(body: string, deps: SendDependencies): Promise<void> {
     for (const some of batches<SentRow>(group.filter(isSent), ROWS_AT_ONCE)) {
       const known = await knownOf(some, deps);
       const rows = some.filter(({ traceId = '' }) => known.has(traceId));
-      const { accepted, rejected } = await send(
-        path,
-        path === PATHS.captures ? spansOf(rows, deps) : verdictsOf(rows, known, deps),
-      );
-      count('OtlpSent', accepted);
-      if (rejected === 0) continue;
-      logger.error('The receiver rejected spans or verdicts', { key, accepted, rejected });
-      count('OtlpRejected', rejected);
+      await send(path, path === PATHS.captures ? spansOf(rows, deps) : verdictsOf(rows, known, deps));
     }
   }
 }
