@@ -81,35 +81,33 @@ async function sendPart(body: string, deps: SendDependencies): Promise<void> {
     throw new PermanentError('OtlpPartGone', 'The part was merged and removed before it was sent', facts);
   };
   const send = await deps.connect();
+  const forgotten = await readForgotten({ storage, workBucket: bucket });
+  const hidden = new Set(forgotten.flatMap(({ traces }) => Object.values(traces).flat()));
   const path = table === 'verdicts' && environment.OTLP_VERDICTS === 'phoenix' ? PATHS.annotations : PATHS[table];
   for await (const group of readFiles({ storage, workBucket: bucket }, table, [key], undefined, gone)) {
     for (const some of batches<SentRow>(group.filter(isSent), ROWS_AT_ONCE)) {
       const known = await knownOf(some, deps);
-      const rows = some.filter(({ traceId = '' }) => known.has(traceId));
+      const rows = some.filter(({ traceId = '' }) => known.has(traceId) && !hidden.has(traceId));
       await send(path, path === PATHS.captures ? spansOf(rows, deps) : verdictsOf(rows, known, deps));
     }
   }
 }
 
 /** Finds the traces that may be sent. A person has deleted a trace that was sent to MLflow and is absent there. */
-async function knownOf(
-  rows: readonly SentRow[],
-  { mlflow, table, storage, environment }: SendDependencies,
-): Promise<Known> {
+async function knownOf(rows: readonly SentRow[], { mlflow, table }: SendDependencies): Promise<Known> {
   const { rest } = await mlflow();
   const known = new Map<string, TraceInfoReply | undefined>();
   for (const [experimentId = '', own] of Map.groupBy(rows, (row) => row.experimentId)) {
     const ids = [...new Set(own.map(({ traceId = '' }) => traceId))];
     for (const some of batches(ids, IDS_PER_READ)) {
-      for await (const page of searchIds(rest, experimentId, some))
+      for await (const page of searchIds(rest, experimentId, some)) {
         for (const info of page) known.set(info.trace_id, info);
+      }
     }
     const absent = ids.filter((id) => !known.has(id));
     const deleted = await sentOf(table, absent);
     for (const id of absent) if (!deleted.has(id)) known.set(id, undefined);
   }
-  const forgotten = await readForgotten({ storage, workBucket: environment.WORK_BUCKET });
-  for (const id of forgotten.flatMap(({ traces }) => Object.values(traces).flat())) known.delete(id);
   return known;
 }
 
