@@ -11,6 +11,8 @@ const CHECKED_IN = {
     ...['states → s3:GetObject', 'states → s3:PutObject'],
   ],
   'deployed-policies': [
+    'lambda:GetAlias',
+    'lambda:Invoke',
     'secretsmanager:GetSecretValue',
     'sqs:ChangeMessageVisibility',
     'sqs:SendMessage',

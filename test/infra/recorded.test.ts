@@ -68,6 +68,12 @@ const variants: Record<string, Record<string, string>> = {
     MLFLOW_SECRET_ARN: SECRET,
     MLFLOW_ARTIFACT_BUCKET: '210987654321@artifacts/team*',
   },
+  'functions of scorers, of a version and of an alias': {
+    SCORER_FUNCTIONS: JSON.stringify({
+      fixed: { arn: 'arn:aws:lambda:eu-west-1:123456789012:function:scores:7', values: 'number' },
+      moved: { arn: 'arn:aws:lambda:eu-west-1:210987654321:function:others:live', values: 'boolean' },
+    }),
+  },
   'an MLflow without a secret': { MLFLOW_TRACKING_URI: 'https://mlflow.example.com' },
   // In IAM, ${*}, ${?} and ${$} are the characters themselves.
   'a prefix with special characters, and a key': {

@@ -3,11 +3,18 @@
  * holds their actions against the calls of each function.
  */
 import { Agent } from 'node:https';
+import {
+  CreateStackCommand,
+  DescribeStacksCommand,
+  waitUntilStackCreateComplete,
+} from '@aws-sdk/client-cloudformation';
+import { IAMClient, PutRolePolicyCommand } from '@aws-sdk/client-iam';
 import type { LambdaClient } from '@aws-sdk/client-lambda';
 import { CreateSecretCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { findForwarding } from '../../bin/operate/forwarding.ts';
 import { callAws } from '../../src/core/aws/aws-json.ts';
+import { resourceNames } from '../../src/core/contract/names.ts';
 import { replayKeys, workKeys } from '../../src/core/contract/work-keys.ts';
 import { uncheckedIn } from '../aws-requests/product-operations.ts';
 import { type Arthur, answer, MODEL, startArthur, TOKEN } from '../doubles/arthur.ts';
@@ -38,19 +45,77 @@ let receiver: MisbehavingServer;
 let endpoint: StandInEndpoint;
 let headersSecretArn: string;
 
+const overTls = () => ({
+  ...emulated(environment.ministack.url),
+  requestHandler: new NodeHttpHandler({ httpsAgent: new Agent({ ca: environment.ministack.ca }) }),
+});
+
 /** Makes secrets by TLS, as everything here asks AWS. */
 async function makeSecrets(secrets: object[]): Promise<string[]> {
-  const { ministack } = environment;
-  const client = new SecretsManagerClient({
-    ...emulated(ministack.url),
-    requestHandler: new NodeHttpHandler({ httpsAgent: new Agent({ ca: ministack.ca }) }),
-  });
+  const client = new SecretsManagerClient(overTls());
   const made = secrets.map(async (secret, n) =>
     client.send(new CreateSecretCommand({ Name: `secret-${n}`, SecretString: JSON.stringify(secret) })),
   );
   const arns = (await Promise.all(made)).map(({ ARN = '' }) => ARN);
   client.destroy();
   return arns;
+}
+
+/** The functions of a person's scorers: one that is named by its version, and one by an alias. */
+const SCORERS = {
+  Resources: {
+    Role: {
+      Type: 'AWS::IAM::Role',
+      Properties: {
+        AssumeRolePolicyDocument: {
+          Version: '2012-10-17',
+          Statement: [{ Effect: 'Allow', Principal: { Service: ['lambda.amazonaws.com'] }, Action: 'sts:AssumeRole' }],
+        },
+      },
+    },
+    Scores: {
+      Type: 'AWS::Lambda::Function',
+      Properties: {
+        Runtime: 'nodejs24.x',
+        Handler: 'index.handler',
+        Role: { 'Fn::GetAtt': ['Role', 'Arn'] },
+        FunctionName: 'scores',
+        Code: {
+          ZipFile:
+            'exports.handler = async ({ scorer, records }) => ({ results: records.map(({ reply }) => ({ name: scorer, usd: 0.001, value: reply.text.length })) });',
+        },
+      },
+    },
+    Fixed: { Type: 'AWS::Lambda::Version', Properties: { FunctionName: { Ref: 'Scores' } } },
+    Live: {
+      Type: 'AWS::Lambda::Alias',
+      Properties: {
+        FunctionName: { Ref: 'Scores' },
+        FunctionVersion: { 'Fn::GetAtt': ['Fixed', 'Version'] },
+        Name: 'live',
+      },
+    },
+  },
+  Outputs: { fixed: { Value: { Ref: 'Fixed' } }, live: { Value: { Ref: 'Live' } } },
+};
+
+/** @returns SCORER_FUNCTIONS */
+async function makeScorers(): Promise<string> {
+  const { cloudFormation } = environment.clients;
+  const StackName = 'scorers';
+  await cloudFormation.send(
+    new CreateStackCommand({ StackName, TemplateBody: JSON.stringify(SCORERS), Capabilities: ['CAPABILITY_IAM'] }),
+  );
+  await waitUntilStackCreateComplete(
+    { client: cloudFormation, maxWaitTime: 60, minDelay: 1, maxDelay: 1 },
+    { StackName },
+  );
+  const { Stacks } = await cloudFormation.send(new DescribeStacksCommand({ StackName }));
+  const made = (Stacks?.[0]?.Outputs ?? []).map(({ OutputKey = '', OutputValue: arn }) => [
+    `length_${OutputKey}`,
+    { arn, values: 'number', usdPerRecord: 0.001 },
+  ]);
+  return JSON.stringify(Object.fromEntries(made));
 }
 
 beforeAll(async () => {
@@ -78,12 +143,21 @@ beforeAll(async () => {
     MLFLOW_SECRET_ARN,
     OTLP_ENDPOINT: receiver.url,
     OTLP_SECRET_ARN,
+    SCORER_FUNCTIONS: await makeScorers(),
     ARTHUR_HOST: arthur.url,
     ARTHUR_MODEL_ID: MODEL,
     ARTHUR_SECRET_ARN,
     // No run processes these files.
     ARTHUR_S3_PREFIX: FOR_ARTHUR,
   });
+  // The emulator takes GetAlias for ListAliases.
+  const PolicyDocument = JSON.stringify({
+    Version: '2012-10-17',
+    Statement: [{ Effect: 'Allow', Action: 'lambda:ListAliases', Resource: '*' }],
+  });
+  const RoleName = resourceNames(PREFIX).plannerRole;
+  const iam = new IAMClient(overTls());
+  await iam.send(new PutRolePolicyCommand({ RoleName, PolicyName: 'of-the-emulator', PolicyDocument }));
   await environment.mlflow;
   pipeline = new DeployedPipeline(environment, PREFIX, outputs);
 });
@@ -101,6 +175,12 @@ test('the whole path works with the policies of the stack', async () => {
   const found = await reader.compare(pipeline.outputs.captureBucket, ENDPOINT, [key]);
   reader.stop();
   expect(found).toMatchObject({ records: 5, traced: 5, missing: [], wrong: {} });
+  const scored = Object.values(found.assessments).flatMap((all) => all.filter(({ name }) => /^length_/.test(name)));
+  expect(scored.map(({ name, source, value }) => [name, source, typeof value]).toSorted()).toEqual([
+    ...Array(scored.length / 2).fill(['length_fixed', 'CODE lambda:/scores:1', 'number']),
+    ...Array(scored.length / 2).fill(['length_live', 'CODE lambda:/scores:1', 'number']),
+  ]);
+  expect(scored.length).toBeGreaterThan(0);
   expect(summary?.verdicts.newVerdicts).toBe(Object.values(found.assessments).flat().length);
   // Each part is sent by its own event, and once more by the command.
   const sent = () => ['traces', 'logs'].map((signal) => itemsOf(receiver.requests, signal as 'logs'));

@@ -1,5 +1,6 @@
 /** Invokes the Lambda function of a scorer. */
 import { GetAliasCommand, InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
+import { isRetryable } from '../../core/errors/errors.ts';
 import { isAlias } from '../../core/settings/scorer-functions-setting.ts';
 import { jsonIn } from '../../core/values/json-in.ts';
 import { CallFailure, judgingError, OF_FUNCTION } from '../errors.ts';
@@ -11,6 +12,7 @@ import { errorText, replyTooLong, ScorerFault } from './read-reply.ts';
 import type { Invoke } from './scorer-function.ts';
 
 type Asks = NonNullable<JudgeScorer['asks']>;
+type Asked = JudgeScorer & { asks: Asks };
 
 /** The region is that of the function. The SDK makes one attempt. */
 const clientOf = ({ arn }: Asks): LambdaClient =>
@@ -20,10 +22,10 @@ const clientOf = ({ arn }: Asks): LambdaClient =>
 export function lambdaInvoke(asks: Asks): Invoke {
   const client = clientOf(asks);
   return async (request, signal) => {
+    if (isAlias(asks.qualifier)) throw new CallFailure('refused', 'The version of the alias is not known');
     const late = AbortSignal.timeout(asks.seconds * 1000);
     const invoked = new InvokeCommand({
-      FunctionName: asks.arn,
-      Qualifier: asks.qualifier,
+      FunctionName: `${asks.arn}:${asks.qualifier}`,
       Payload: Buffer.from(request),
     });
     const reply = await client
@@ -54,21 +56,24 @@ function functionError(text: string, asks: Asks): ScorerFault {
 }
 
 /**
- * Returns the versions of the functions of scorers by name. Asks Lambda for those that settings name by an alias.
+ * Returns the versions of the functions of scorers by name. Asks Lambda for those that settings name by an alias; leaves out those that
+ * Lambda refuses to tell.
  *
- * @throws RetryableError `ScorerThrottled` or `ScorerUnavailable`; PermanentError `ScorerRefused` if there is no such alias
+ * @throws RetryableError `ScorerThrottled` or `ScorerUnavailable`
  */
-export async function functionVersions(scorers: readonly JudgeScorer[]): Promise<Record<string, string>> {
-  const found = scorers.map(async (scorer) => {
-    const { asks } = scorer;
-    if (asks === undefined || !isAlias(asks.qualifier)) return [scorer.name, asks?.qualifier ?? ''] as const;
+export async function functionVersions(scorers: readonly Asked[]): Promise<Record<string, string>> {
+  const versions: Record<string, string> = {};
+  const find = async (scorer: Asked): Promise<void> => {
+    const { name, asks } = scorer;
+    if (!isAlias(asks.qualifier)) return;
     const asked = new GetAliasCommand({ FunctionName: asks.arn, Name: asks.qualifier });
-    const { FunctionVersion = '' } = await clientOf(asks)
-      .send(asked)
-      .catch((error: unknown) => {
-        throw judgingError(readAwsFailure(error), functionSource(scorer), undefined, OF_FUNCTION);
-      });
-    return [scorer.name, FunctionVersion] as const;
-  });
-  return Object.fromEntries(await Promise.all(found));
+    const { FunctionVersion = '' } = await clientOf(asks).send(asked);
+    versions[name] = FunctionVersion;
+  };
+  const failed = (scorer: Asked) => (cause: unknown) => {
+    const error = judgingError(readAwsFailure(cause), functionSource(scorer), undefined, OF_FUNCTION);
+    if (isRetryable(error)) throw error;
+  };
+  await Promise.all(scorers.map((scorer) => find(scorer).catch(failed(scorer))));
+  return versions;
 }

@@ -91,13 +91,10 @@ function judgeErrorOf(
   return undefined;
 }
 
-/** Returns the versions of the functions of scorers. Without them, every chunk asks for them, and has the same error. */
+/** Returns the versions of the functions of scorers, which the run keeps. */
 async function functionsFor({ evaluate, dryRun, replay }: RunOptions, deps: PlannerDependencies) {
   if (!evaluate || dryRun || replay !== undefined) return undefined;
-  return deps.functionVersions?.().catch((error: unknown) => {
-    if (error instanceof PermanentError) return undefined;
-    throw error;
-  });
+  return deps.functionVersions?.();
 }
 
 /** Returns the options of the run. A retry keeps the options of the earlier run that its input does not set. */

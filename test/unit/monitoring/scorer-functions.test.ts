@@ -81,7 +81,7 @@ test('a function gets the records of a chunk together, and its verdicts come wit
   const cell = await used.evaluate(60);
   expect([used.given(), used.asked]).toEqual([each(60, 0.5), Array(60).fill(1)]);
   expect(used.lambda.requests.length).toBeLessThan(5);
-  expect(used.lambda.paths[0]).toContain('function:scores/invocations?Qualifier=7');
+  expect(used.lambda.paths[0]).toContain('function:scores:7/invocations');
   expect(used.lambda.requests[0]?.records[0]).toMatchObject({
     variant: 'Blue',
     request: { text: expect.stringContaining('line 0'), messages: [{ role: 'system' }, { role: 'user' }] },
