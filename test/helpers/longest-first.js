@@ -26,6 +26,7 @@ const LONG = [
   'integration/deployed-replay.test.ts',
   'integration/deployed-start.test.ts',
   'integration/deployed.test.ts',
+  'integration/capture-client.test.ts',
   'infra/cfn-lint.test.ts',
   'integration/mlflow-newest.test.ts',
   'integration/bin/operate.test.ts',

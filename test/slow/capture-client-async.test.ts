@@ -1,0 +1,4 @@
+/** The capture client of aiobotocore. */
+import { testCaptureClients } from '../helpers/capture-client-suite.ts';
+
+testCaptureClients(['aiobotocore']);
