@@ -6,7 +6,7 @@ import type { ServiceModels } from './models.ts';
 import { type Violation, violationsOf } from './rules.ts';
 import { type Call, type LoggedRequest, readCall } from './wire.ts';
 
-/** Requests without a signature of AWS, which no SDK sends. */
+/** Requests without a signature of AWS, which no SDK sends, or of an API without a model. */
 const UNSIGNED = 'not signed';
 
 export class RequestChecks {

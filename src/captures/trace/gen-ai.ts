@@ -13,8 +13,6 @@ import NAMES from './gen-ai-names.json' with { type: 'json' };
 import { spanTypeOf } from './span-content.ts';
 import { fitted, MAX_TAG_CHARS } from './text.ts';
 
-/** The conventions have no name for SageMaker, and allow others. */
-const PROVIDER = 'aws.sagemaker';
 const OPERATIONS: Readonly<Record<string, string>> = NAMES.operations;
 
 /**
@@ -31,7 +29,8 @@ export function genAiAttributes(capture: Capture, sessionId: string | undefined)
   const reply = fieldsOf(documentOf(response));
   return {
     'gen_ai.operation.name': operation,
-    'gen_ai.provider.name': PROVIDER,
+    // The conventions have no name for SageMaker, and allow others.
+    'gen_ai.provider.name': 'aws.sagemaker',
     'gen_ai.request.model': shortName(modelOf(documentOf(request))),
     ...parametersOf(conversation?.parameters ?? {}),
     'gen_ai.request.stream': capture.streamed,
@@ -53,11 +52,13 @@ function parametersOf(given: Record<string, unknown>): Record<string, unknown> {
   const read = (names: Readonly<Record<string, string[]>>, typed: (value: unknown) => unknown) =>
     Object.entries(names).map(([name, from]) => [`gen_ai.request.${name}`, firstOf(from, (one) => typed(given[one]))]);
   return Object.fromEntries([
-    ...read(NAMES.numbers, (value) => (Number.isFinite(value) ? value : undefined)),
+    ...read(NAMES.numbers, (value) => (isNumber(value) ? value : undefined)),
     ...read(NAMES.counts, (value) => (Number.isSafeInteger(value) ? value : undefined)),
     ...read(NAMES.texts, (value) => shortTexts(typeof value === 'string' ? [value] : value)),
   ]);
 }
+
+const isNumber = (value: unknown): boolean => typeof value === 'number' && Math.abs(value) < Number.MAX_SAFE_INTEGER;
 
 /** Returns a list of texts as it is, unless it is empty or could make the trace large. */
 function shortTexts(list: unknown): unknown {
