@@ -41,7 +41,6 @@ const BATCHES_AT_ONCE = 2;
 
 /** The outcome by the functions of scorers; without one while they are asked. */
 interface Later {
-  asked: Promise<void>;
   outcome?: CaptureOutcome;
 }
 
@@ -67,6 +66,7 @@ export class VerdictWriter {
   readonly memory = new MemoryBudget();
   #waiting: Waiting[] = [];
   readonly #open: Open[] = [];
+  readonly #asked: Promise<void>[] = [];
   #weight = 0;
   #atOnce: number;
   readonly #writing: Promise<void>[] = [];
@@ -93,23 +93,19 @@ export class VerdictWriter {
    * @param asked the outcome by functions, which the trace does not wait for
    */
   async add(work: PlannedWork, outcome: CaptureOutcome, asked?: Promise<CaptureOutcome>): Promise<void> {
-    this.#waiting.push({ work, outcome, later: asked && this.#laterOf(asked) });
+    const later: Later | undefined = asked && {};
+    const note = (found: CaptureOutcome): void => {
+      Object.assign(later ?? {}, { outcome: found });
+      this.functionFailure ??= found.failure;
+    };
+    if (asked !== undefined) this.#asked.push(asked.then(note));
+    this.#waiting.push({ work, outcome, later });
     this.#weight += work.weight;
     if (this.#waiting.length >= this.#atOnce || this.#weight >= weightAtOnce()) {
       this.#start();
       if (this.#areJudged) this.#atOnce = Math.min(AT_ONCE.most, AT_ONCE.growth * this.#atOnce);
     }
     await this.#writing.at(-BATCHES_AT_ONCE - 1);
-  }
-
-  #laterOf(asked: Promise<CaptureOutcome>): Later {
-    const later: Later = {
-      asked: asked.then((outcome) => {
-        later.outcome = outcome;
-        this.functionFailure ??= outcome.failure;
-      }),
-    };
-    return later;
   }
 
   /**
@@ -130,9 +126,9 @@ export class VerdictWriter {
    */
   async flush(): Promise<void> {
     await this.written().catch(() => undefined);
-    const open = this.#open.splice(0);
-    await Promise.all(open.map(({ later }) => later.asked));
-    await forEachConcurrently(BATCHES_AT_ONCE, batches(open, AT_ONCE.most), async (batch) => {
+    // Also those of captures that could not be written, since their answers are paid for.
+    await Promise.all(this.#asked.splice(0));
+    await forEachConcurrently(BATCHES_AT_ONCE, batches(this.#open.splice(0), AT_ONCE.most), async (batch) => {
       await this.#writeLater(batch).catch((error: unknown) => {
         this.failure ??= error;
       });
