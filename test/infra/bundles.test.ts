@@ -10,6 +10,8 @@ import { temporaryFolder } from '../helpers/temporary-folder.ts';
 const MAX_BUNDLE_BYTES = 2 * 1000 * 1000;
 /** It draws the page, merges Parquet, and reads MLflow: the last two are compiled when there is something to do. */
 const MAX_SUMMARIZER_BYTES = 2.4 * 1000 * 1000;
+/** With the client of Lambda, for the functions of scorers. */
+const MAX_EVALUATOR_BYTES = 2_100_000;
 
 const NODE = resolve('node_modules', 'node', 'bin', 'node');
 const outdir = temporaryFolder('bundles-');
@@ -30,11 +32,12 @@ it('has ten functions', () => {
 });
 
 describe.each(functions)('%s', (name, resource) => {
-  it('is a single file of at most 2 MB (the summarizer 2.4), with the process for heavy captures next to those that read them', () => {
+  it('is a single file of at most 2 MB (the evaluator 2.1, the summarizer 2.4), with the process for heavy captures next to those that read them', () => {
     const files = readdirSync(folderOf(resource));
     const reads = /planner|processor|evaluator/.test(name) && !name.includes('replay');
     expect(files).toEqual(reads ? ['heavy-process.mjs', 'index.mjs'] : ['index.mjs']);
-    const most = name.includes('summarizer') ? MAX_SUMMARIZER_BYTES : MAX_BUNDLE_BYTES;
+    const ofEvaluator = name.includes('evaluator') ? MAX_EVALUATOR_BYTES : MAX_BUNDLE_BYTES;
+    const most = name.includes('summarizer') ? MAX_SUMMARIZER_BYTES : ofEvaluator;
     for (const file of files) expect(statSync(join(folderOf(resource), file)).size).toBeLessThanOrEqual(most);
   });
 
