@@ -92,6 +92,20 @@ test('a function gets the records of a chunk together, and its verdicts come wit
   expect(stored).toMatchObject({ sourceId: 'lambda:/scores:7', sourceType: 'CODE' });
 });
 
+test('long texts are cut and marked, also those that JSON makes six times as long', async () => {
+  const used = await Functions.start();
+  const long = ['a'.repeat(300_000), '\u0001'.repeat(200_000), '😀'.repeat(100_000)].map((text) => chatLine(text));
+  const request = used.rig.request('r', {}, 0, [...long, chatLine('short')]);
+  await used.rig.evaluate(request, await used.more(request));
+  const records = used.lambda.requests.flatMap((one) => one.records);
+  expect(records.map(({ cut }) => cut)).toEqual([...each(3, 'request', 'reply'), undefined]);
+  for (const { request: side, reply } of records) {
+    expect(Buffer.byteLength(JSON.stringify(side?.messages))).toBeLessThan(256 * 1024 + 10);
+    expect(Buffer.byteLength(JSON.stringify(side?.text))).toBeLessThanOrEqual(256 * 1024);
+    expect(reply?.messages).toHaveLength(1);
+  }
+});
+
 test('the traces do not wait for a slow function, whose verdicts follow', async () => {
   const used = await Functions.start(async (request) => {
     while (used.rig.store.posts.length < 60) await sleep(5);
