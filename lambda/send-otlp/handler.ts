@@ -5,13 +5,14 @@ import { connectRedaction as redaction } from '../../src/captures/redact/redacti
 import { callAws } from '../../src/core/aws/aws-json.ts';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import type { OtlpMetric } from '../../src/core/contract/metric-names.ts';
-import { createMetrics, logged } from '../../src/core/process/logging.ts';
+import { countingThrottles, createMetrics, logged } from '../../src/core/process/logging.ts';
 import { readOtlpEnvironment } from '../../src/core/settings/environment.ts';
 import { connectLimits } from '../../src/limits/limits.ts';
 import { limitsTable } from '../../src/limits/table.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { connectOtlp } from '../../src/monitoring/otlp/receiver.ts';
 import { sendParts } from '../../src/monitoring/otlp/send-parts.ts';
+import type { QueueDependencies } from '../../src/monitoring/queued.ts';
 
 const environment = readOtlpEnvironment();
 const storage = new Storage(createS3Client());
@@ -21,13 +22,10 @@ const connected = { environment, storage, redaction, mlflow, table: limitsTable(
 const count = (metric: OtlpMetric, value: number) => metrics.addMetric(metric, MetricUnit.Count, value);
 const connect = () => connectOtlp(environment, count);
 
-export const handler = logged<SQSEvent, SQSBatchResponse>(async (event) => {
-  try {
-    return await sendParts(event, {
-      ...{ ...connected, connect, count },
-      sqs: (operation, input) => callAws(storage.s3, 'sqs', operation, input),
-    });
-  } finally {
-    metrics.publishStoredMetrics();
-  }
-});
+const sqs: QueueDependencies['sqs'] = (operation, input) => callAws(storage.s3, 'sqs', operation, input);
+
+export const handler = logged<SQSEvent, SQSBatchResponse>(
+  countingThrottles(environment.STACK_PREFIX, (event) =>
+    sendParts(event, { ...connected, connect, count, sqs }).finally(() => metrics.publishStoredMetrics()),
+  ),
+);
