@@ -25,7 +25,7 @@ import { jsonOption, notice, progress } from '../cli/output.ts';
 import { type CommandSettings, commandSettings } from '../cli/settings.ts';
 import { type OfflineLine, offlineLines, openCaptures } from '../offline/capture-files.ts';
 import { judgeCaptures, type SelectedCapture, selectCaptures, unsampled } from '../offline/judge-captures.ts';
-import { functionsOf, openScorerFile, type ScorerFile } from '../offline/scorer-file.ts';
+import { openScorerFile, type ScorerFile } from '../offline/scorer-file.ts';
 
 /** At about two cents each, within the budget. */
 const DEFAULT_LIMIT = 50;
@@ -117,8 +117,14 @@ async function judgeOpened(files: readonly SourceFile[], asked: Asked, signal: A
   const limit = !isPaid || flags.budget === 0 ? undefined : new OwnLimit(flags.budget);
   const onCapture = (done: number): void =>
     progress.show({ facts: [`judged ${done} of ${seen.selected}`], share: done / seen.selected });
-  const functions = file && functionsOf(file);
-  const { report, failure } = await judgeCaptures(captures, { judge, functions, limit, scorers, signal, onCapture });
+  const { report, failure } = await judgeCaptures(captures, {
+    judge,
+    functions: file?.functions,
+    limit,
+    scorers,
+    signal,
+    onCapture,
+  });
   if (failure !== undefined && report.verdicts.length === 0 && !signal.aborted) throw failure;
   for (const remark of remarks(seen, flags.limit)) notice(remark);
   const thresholds = (flags.atLeast ?? []).map(({ scorer, atLeast }) => {

@@ -40,7 +40,8 @@ describe('npm start', () => {
     writeFileSync(join(hour, 'b.jsonl'), mixedLines('start-b').join('\n'));
     // The bundles of the test run, which the same code makes.
     const { FUNCTION_BUNDLES = '' } = process.env;
-    start = startCommand([folder], { ...PERSONS_SHELL, FUNCTION_BUNDLES });
+    const own = ['--scorer-file', packagePath('examples', 'scorers', 'custom_metric.py')];
+    start = startCommand([folder, ...own], { ...PERSONS_SHELL, FUNCTION_BUNDLES });
     await new Promise<void>((resolve, reject) => {
       const timer = setInterval(() => {
         if (start.output().includes('until Ctrl-C')) resolve();
@@ -60,6 +61,7 @@ describe('npm start', () => {
   });
 
   test('prints the outcome of the captures, in agreement with MLflow', async () => {
+    expect(start.output()).toMatch(/^custom_metric +mean \d/m);
     const [line = ''] = /^captured \d.*$/m.exec(start.output()) ?? [];
     const numbers = Object.fromEntries(
       [...line.matchAll(/([a-z ]+) \$?([\d.]+)/g)].map(([, name = '', value]) => [name.trim(), Number(value)]),

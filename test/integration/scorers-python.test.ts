@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { type ScorerRecord, scorerReplySchema } from '../../src/judge/functions/contract.ts';
-import { type CapturedCall, serve } from '../../src/judge/functions/serve.ts';
+import { serve } from '../../src/judge/functions/serve.ts';
 
 const chat = (role: string, text: string) => ({ messages: [{ role, content: text }], text });
 const RECORD: ScorerRecord = {
@@ -13,7 +13,7 @@ const RECORD: ScorerRecord = {
   reply: chat('assistant', 'Once a week'),
   tokens: { output: 3 },
 };
-const RECORDS = [RECORD, { ...RECORD, expectation: 'daily', cut: ['reply'] }] satisfies CapturedCall[];
+const RECORDS = [RECORD, { ...RECORD, expectation: 'daily', cut: ['reply'] }] satisfies ScorerRecord[];
 
 const error = (name: string, message: unknown = expect.any(String)) => ({ error: { name, message } });
 const refused = (got: string, expected: string) => `value; got: ${got}; expected: ${expected}`;

@@ -13,6 +13,7 @@ import { bundleFunctions, REQUIRE } from '../../lib/bundle-functions.ts';
 import { asProps, propName } from '../../lib/monitor-props.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { requiredSettings, settingsSchema } from '../../src/core/settings/schema.ts';
+import { scorerRecordSchema } from '../../src/judge/functions/contract.ts';
 // The programs, and what an app sees. The props are not among that: their types need packages that it does not have.
 import FILES from './files.json' with { type: 'json' };
 
@@ -64,6 +65,8 @@ const CLIENTS = {
   scorers: 'src/judge/functions/serve.ts',
 };
 const PROPS = 'lib/monitor-props.d.ts';
+/** Its schema needs a package that applications do not have. */
+const RECORD = 'src/judge/functions/contract.d.ts';
 
 const OPTIONS = [
   ...['--ignoreConfig', '--noCheck', '--declaration', '--emitDeclarationOnly', '--skipLibCheck'],
@@ -82,6 +85,8 @@ function writeTypes(folder: string): void {
       writeFileSync(join(folder, kind, file), readFileSync(join(made, file), 'utf8').replace(/\.ts';$/gm, ".js';"));
     }
     writeFileSync(join(folder, kind, PROPS), propsDeclaration());
+    const record = typeText(z.toJSONSchema(scorerRecordSchema));
+    writeFileSync(join(folder, kind, RECORD), `export type ScorerRecord = ${record};\n`);
     writeFileSync(join(folder, kind, 'package.json'), JSON.stringify({ type }));
   }
   rmSync(made, { recursive: true });
@@ -129,7 +134,7 @@ function typeText(schema: z.core.JSONSchema._JSONSchema): string {
   const { type, items, additionalProperties, properties, required = [] } = schema;
   if (schema.enum) return schema.enum.map((each) => JSON.stringify(each)).join(' | ');
   if (schema.anyOf) return schema.anyOf.map(typeText).join(' | ');
-  if (type === 'array') return `${typeText(items as z.core.JSONSchema._JSONSchema)}[]`;
+  if (type === 'array') return `(${typeText(items as z.core.JSONSchema._JSONSchema)})[]`;
   if (properties) {
     const fields = Object.entries(properties).map(
       ([name, each]) => `${name}${required.includes(name) ? '' : '?'}: ${typeText(each)}`,

@@ -30,7 +30,10 @@ def _scorers() -> "list[Scorer]":
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(name, module)
     spec.loader.exec_module(module)
-    return list({id(one): one for one in vars(module).values() if isinstance(one, Scorer)}.values())
+    found = {id(one): one for one in vars(module).values() if isinstance(one, Scorer)}.values()
+    if not found or len({one.name for one in found}) < len(found):
+        raise ValueError("expected: a function with @scorer, and no two of the same name")
+    return list(found)
 
 
 def _fault(error: BaseException) -> str:

@@ -1,45 +1,18 @@
 /** What a scorer function in TypeScript imports: `sagemaker-inference-monitor/scorers`. Nothing of the product. */
 
-/** The words of a request or of a reply, and the messages of a chat. */
-export interface Side {
-  messages: readonly { role: string; content: unknown; [field: string]: unknown }[];
-  text: string;
-}
+import type { ScorerRecord } from './contract.ts';
 
-/** A captured call. Unknown facts are absent. */
-export interface CapturedCall {
-  traceId: string;
-  /** When the endpoint was called, in ISO 8601. */
-  time?: string | undefined;
-  variant?: string | undefined;
-  request?: Side | undefined;
-  reply?: Side | undefined;
-  durationMs?: number | undefined;
-  firstTokenMs?: number | undefined;
-  tokens?: { input?: number | undefined; output?: number | undefined } | undefined;
-  /** The true answer, where a person gave it. */
-  expectation?: string | undefined;
-  /** Sides with long texts that were cut. */
-  cut?: ('request' | 'reply')[] | undefined;
-}
-
-export type Value = number | boolean | string;
+type Value = number | boolean | string;
 
 /** A value with its reason. `usd`: the cost of this call, in US dollars. */
-export interface Feedback {
-  value: Value;
-  rationale?: string;
-  usd?: number;
-}
-
-type Result = Feedback | { error: { name: string; message: string } };
+type Feedback = { value: Value; rationale?: string; usd?: number };
 
 /** Scores one captured call. An exception is the error of this call. */
-export type Scorer = (call: CapturedCall) => Value | Feedback | Promise<Value | Feedback>;
+export type Scorer = (record: ScorerRecord) => Value | Feedback | Promise<Value | Feedback>;
 
-async function resultOf(scorer: Scorer, call: CapturedCall): Promise<Result> {
+async function resultOf(scorer: Scorer, record: ScorerRecord) {
   try {
-    const given = await scorer(call);
+    const given = await scorer(record);
     const feedback = typeof given === 'object' ? given : { value: given };
     const { value, usd = 0 } = feedback;
     // JSON has no such values, and would spoil the reply about the other calls.
@@ -62,10 +35,10 @@ async function resultOf(scorer: Scorer, call: CapturedCall): Promise<Result> {
  */
 export const serve =
   (scorers: Readonly<Record<string, Scorer>>) =>
-  async (event: { scorer: string; records: readonly CapturedCall[] }) => {
+  async (event: { scorer: string; records: readonly ScorerRecord[] }) => {
     const scorer = Object.hasOwn(scorers, event.scorer) ? scorers[event.scorer] : undefined;
     if (scorer !== undefined)
-      return { results: await Promise.all(event.records.map((call) => resultOf(scorer, call))) };
+      return { results: await Promise.all(event.records.map((record) => resultOf(scorer, record))) };
     const message = `got: ${event.scorer}; expected: ${Object.keys(scorers).join(', ')}`;
     return { error: { name: 'UnknownScorer', message } };
   };
