@@ -15,7 +15,8 @@ const monitor = new InferenceMonitor(stack, 'Monitor', {
   judgeGuidelines: { kind: 'Be kind.' },
   endpointVariants: ['blue', 'green'],
   logRetentionDays: 90,
-  // With it, every function of the package is in the template.
+  // With these, every function of the package is in the template.
+  otlpEndpoint: 'https://otel.example.com',
   arthurHost: 'https://arthur.example.com',
   arthurModelId: '3f1c2d9e-0000-4000-8000-000000000000',
   arthurSecretArn: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:arthur-AbCdEf',
