@@ -40,6 +40,7 @@ const ENDPOINTS: Record<string, string> = {
   'client-bedrock': 'com.amazonaws.<region>.bedrock',
   'client-bedrock-runtime': 'com.amazonaws.<region>.bedrock-runtime',
   'client-dynamodb': 'com.amazonaws.<region>.dynamodb',
+  'client-lambda': 'com.amazonaws.<region>.lambda',
   'client-s3': 'com.amazonaws.<region>.s3',
   'client-sagemaker-runtime': 'com.amazonaws.<region>.sagemaker.runtime',
   'client-secrets-manager': 'com.amazonaws.<region>.secretsmanager',
