@@ -11,6 +11,7 @@ import { type Invoked, lambdaServer, valuesFor } from '../../doubles/lambda-serv
 import { memoryLimits } from '../../doubles/memory-table.ts';
 import { ChunkRig, CODE, JUDGED, LLM } from '../../helpers/chunk-rig.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
+import { testEnvironment } from '../../helpers/test-environment.ts';
 
 const NAME = 'faithfulness';
 const ARN = 'arn:aws:lambda:eu-west-1:123456789012:function:scores:7';
@@ -104,6 +105,20 @@ test('long texts are cut and marked, also those that JSON makes six times as lon
     expect(Buffer.byteLength(JSON.stringify(side?.text))).toBeLessThanOrEqual(256 * 1024);
     expect(reply?.messages).toHaveLength(1);
   }
+});
+
+test('with CONTENT=none, a verdict has no words; a share of 0 asks about nothing', async () => {
+  const said = { results: [{ value: 0.5, rationale: 'It quotes: line 0' }] };
+  const used = await Functions.start(() => ({ body: said }));
+  const request = used.rig.request('r', {}, 0, lines(1));
+  const redaction = { kinds: [], fields: [], patterns: [], allow: [], content: 'none' as const, key: 'k' };
+  const environment = { ...testEnvironment(), redaction };
+  await used.rig.evaluate(request, { ...(await used.more(request)), environment });
+  expect(used.given()).toEqual(each(1, 0.5));
+  expect(JSON.stringify([...used.rig.store.assessments.values()])).not.toContain('line 0');
+  const other = await Functions.start();
+  await other.evaluate(3, { share: 0 });
+  expect([other.lambda.requests.length, other.given(), other.given(JUDGED)]).toEqual([0, each(3), each(3, 'yes')]);
 });
 
 test('the traces do not wait for a slow function, whose verdicts follow', async () => {
