@@ -1,5 +1,6 @@
 /** `inference-monitor find`: finds conversations by ids that people know, and shows their outcome. */
 
+import { InvalidArgumentError } from 'commander';
 import { parentSpanOf } from '../../src/captures/record/traceparent.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { many, time } from '../../src/core/text/figure-text.ts';
@@ -17,15 +18,21 @@ import { condition } from './dataset.ts';
 /** By default, inference ids are kept for as long as labels may arrive. */
 const [DEFAULT_LIMIT, MOST, OF_IDS, OF_OTHERS] = [20, 1000, '30d', '1d'];
 
+/** Returns the id of the application's trace. It is stored in lower case. */
+function parentTrace(given: string): string {
+  const text = given.toLowerCase();
+  const id = parentSpanOf(text)?.traceId ?? text;
+  if (/^[\da-f]{32}$/.test(id)) return id;
+  throw new InvalidArgumentError(
+    'expected a traceparent such as 00-<32 hex digits>-<16 hex digits>-01, or its 32 hex digits',
+  );
+}
+
 const OPTIONS = options(
   option('--id <id>', 'of an inference or a trace'),
   option('--user <id>', 'as it stands in the trace, where it may be a pseudonym'),
   option('--session <id>', 'as it stands in the trace'),
-  option(
-    '--traceparent <id>',
-    "of the application's trace: 00-…, or its 32 hex digits",
-    (text) => parentSpanOf(text)?.traceId ?? text,
-  ),
+  option('--traceparent <id>', "of the application's trace: 00-…, or its 32 hex digits", parentTrace),
   option('--scorer <conditions...>', 'with a verdict of one of these, or with its value, or held or failed', condition),
   ...windowOptions(),
   option('--limit <count>', 'at most this many of the newest', parsed(numbers.from(1, MOST), DEFAULT_LIMIT)),

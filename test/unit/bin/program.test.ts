@@ -68,6 +68,10 @@ test.each([
   [['rats'], "unknown command 'rats' (Did you mean rates?)"],
   [['rates', '--form', '7d'], "unknown option '--form' (Did you mean --from?)"],
   [['judge'], "missing required argument 'captures'"],
+  [
+    ['find', '--traceparent', '00-1'],
+    "option '--traceparent <id>' argument '00-1' is invalid. expected a traceparent such as 00-<32 hex digits>-<16 hex digits>-01, or its 32 hex digits",
+  ],
 ])('%j is refused as any other error, in JSON too', async (args, message) => {
   const { text, error } = await run(...args);
   // It is printed with the others, when it has ended the program.
