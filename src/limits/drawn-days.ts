@@ -5,7 +5,7 @@
 import { hash } from 'node:crypto';
 import { KEPT_DAYS } from '../core/contract/kept.ts';
 import type { CaptureRange } from '../core/contract/payloads.ts';
-import { asNumber, dayAt, type LimitsTable } from './table.ts';
+import { asNumber, dayAt, expiry, type LimitsTable } from './table.ts';
 
 /** The numbers of a day by name; absent instead of 0. Those of an hour (UTC) have it in their name: `lines9`, `draws9`. */
 export type DayNumbers = Readonly<Record<string, number>>;
@@ -15,7 +15,6 @@ export type FileChances = Pick<CaptureRange, 'ruleChance'> & { chance: number };
 
 /** Long enough for the same days of the last weeks. */
 const DAY_ITEM_DAYS = 62;
-const ttlOf = (days: number): number => Math.floor(Date.now() / 1000) + days * 86_400;
 
 const scopeOfDay = (day: string): string => `draws#${day}`;
 /** Keys have up to 1,024 bytes. A file that grew has the same chances, since its first captures have. */
@@ -51,7 +50,8 @@ export class DrawnDays {
     const names = Object.keys(terms).filter((name) => terms[name] !== 0);
     if (names.length === 0) return {};
     const expression = `SET #ttl = :ttl ADD ${names.map((name) => `#${name} :${name}`).join(', ')}`;
-    const values = { ...Object.fromEntries(names.map((name) => [name, terms[name] ?? 0])), ttl: ttlOf(DAY_ITEM_DAYS) };
+    const ttl = expiry(Date.now(), DAY_ITEM_DAYS);
+    const values = { ...Object.fromEntries(names.map((name) => [name, terms[name] ?? 0])), ttl };
     const made = (await this.#table.update({ scope: scopeOfDay(day), expression, values })) ?? {};
     return Object.fromEntries(names.map((name) => [name, asNumber(made[name])]));
   }
@@ -73,7 +73,7 @@ export class DrawnDays {
       scope: scopeOfFile(file),
       expression: `SET #chance = :chance, #ttl = :ttl${isRuled ? ', #ruleChance = :ruleChance' : ''}`,
       condition: 'attribute_not_exists(#chance)',
-      values: { chance, ttl: ttlOf(KEPT_DAYS.counts), ...(isRuled && { ruleChance }) },
+      values: { chance, ttl: expiry(Date.now(), KEPT_DAYS.counts), ...(isRuled && { ruleChance }) },
     });
     return made !== undefined;
   }

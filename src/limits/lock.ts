@@ -21,7 +21,7 @@
 
 import { RetryableError } from '../core/errors/errors.ts';
 import { forEachConcurrently } from '../core/process/concurrency.ts';
-import { asNumber, type Clock, type Item, type ItemChange, type LimitsTable, realClock } from './table.ts';
+import { asNumber, type Clock, expiry, type Item, type ItemChange, type LimitsTable, realClock } from './table.ts';
 
 /** The owner of a lock or its chunk, and when the lock ends unless it is renewed. */
 interface Holder {
@@ -56,8 +56,6 @@ const SCOPES_AT_ONCE = 32;
  * counts as free.
  */
 const LONGEST_MS = 1_800_000;
-/** DynamoDB deletes the item this long after it was last taken. Other values in the item are kept equally long. */
-const KEPT_SECONDS = 90 * 86_400;
 
 export class Lock {
   readonly #table: LimitsTable;
@@ -86,7 +84,8 @@ export class Lock {
       const revision = Math.max(now, least);
       const most = now + LONGEST_MS;
       const untilMs = now + holdMs;
-      const ttl = Math.ceil(untilMs / 1000) + KEPT_SECONDS;
+      // Other values in the item are kept equally long.
+      const ttl = expiry(untilMs);
       const item = await this.#table.update({
         scope,
         expression: 'SET #owner = :owner, #chunk = :chunk, #until = :until, #revision = :revision, #ttl = :ttl',

@@ -33,6 +33,12 @@ export interface ItemChange {
 
 export const asNumber = (value: dynamodb.AttributeValue | undefined): number => Number(value?.N ?? 0);
 
+/** A run can be retried for as long. */
+const RETRY_DAYS = 90;
+
+/** Returns when an item expires, in epoch seconds. @param ms the time of its last use, epoch milliseconds */
+export const expiry = (ms = Date.now(), days = RETRY_DAYS): number => Math.ceil(ms / 1000) + days * 86_400;
+
 /** Returns the day (UTC) of an instant, such as `2026-11-20`. @param ms epoch milliseconds */
 export const dayAt = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 

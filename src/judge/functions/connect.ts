@@ -1,15 +1,12 @@
 /** Connects the functions of scorers. */
 import type { Limits } from '../../limits/limits.ts';
 import type { SpendingLimit } from '../../limits/spending-limit.ts';
-import type { LimitsTable } from '../../limits/table.ts';
+import { expiry, type LimitsTable } from '../../limits/table.ts';
 import type { AdaptiveLimiter } from '../calls/limiter.ts';
 import { functionSource, isFunctionScorer, withVersion } from '../scorers/scorer-set.ts';
 import type { JudgeScorer, Scorer } from '../types.ts';
 import { functionVersions, lambdaInvoke } from './lambda-invoke.ts';
 import { type FunctionOptions, ScorerFunction } from './scorer-function.ts';
-
-/** A run can be retried for as long. */
-const KEPT_SECONDS = 90 * 86_400;
 
 /** The mark of a run that a scorer has cost more than it may. */
 function markOf(table: LimitsTable, run: string, name: string): FunctionOptions['overPrice'] {
@@ -17,8 +14,8 @@ function markOf(table: LimitsTable, run: string, name: string): FunctionOptions[
   return {
     isSet: async () => (await table.get(scope)).isOver !== undefined,
     set: async () => {
-      const ttl = Math.ceil(Date.now() / 1000) + KEPT_SECONDS;
-      await table.update({ scope, expression: 'SET #isOver = :isOver, #ttl = :ttl', values: { isOver: 1, ttl } });
+      const values = { isOver: 1, ttl: expiry() };
+      await table.update({ scope, expression: 'SET #isOver = :isOver, #ttl = :ttl', values });
     },
   };
 }

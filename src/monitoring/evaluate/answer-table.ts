@@ -12,13 +12,11 @@ import { workKeys } from '../../core/contract/work-keys.ts';
 import { RetryableError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { addSpend, emptySpend } from '../../judge/spend.ts';
-import { asNumber, type Item, type ItemChange, LimitsTable, tableClient } from '../../limits/table.ts';
+import { asNumber, expiry, type Item, type ItemChange, LimitsTable, tableClient } from '../../limits/table.ts';
 import { isRetry } from '../chunk/attempt.ts';
 import { chainOf } from '../write/sent-traces.ts';
 import { Answers, type AskedJob, type Kept, NOTHING_KEPT } from './answers.ts';
 
-/** A run can be retried for as long. */
-const KEPT_SECONDS = 90 * 86_400;
 /** A longer answer is an object in the work bucket. DynamoDB takes 400 KB. */
 const MAX_ITEM_BYTES = 300_000;
 const READS_AT_ONCE = 16;
@@ -175,9 +173,6 @@ export class AnswerTable extends Answers {
 }
 
 const read = (compressed: Uint8Array): Kept => JSON.parse(inflateRawSync(compressed).toString()) as Kept;
-
-/** Epoch seconds. */
-const expiry = (): number => Math.ceil(Date.now() / 1000) + KEPT_SECONDS;
 
 /**
  * Returns a function that returns the answers of a chunk.
