@@ -127,8 +127,10 @@ export async function openScorerFile(path: string, python = 'python3', signal = 
   });
   const { data, error } = helloSchema.safeParse(jsonIn(hello));
   const fault = data === undefined ? `${path}: ${z.prettifyError(error).replaceAll('\n', ' ')}` : data.error;
-  if (data === undefined || fault !== undefined) close();
-  if (data === undefined || fault !== undefined) throw new PermanentError('ScorerFileUnusable', fault ?? '');
+  if (data === undefined || fault !== undefined) {
+    close();
+    throw new PermanentError('ScorerFileUnusable', fault ?? '');
+  }
   const asks = { arn: path, qualifier: 'file', seconds: SECONDS };
   const scorers = data.scorers.map(({ name, values, needs }): JudgeScorer => {
     const kind = typeof values === 'string' ? { kind: values } : { kind: 'categories' as const, values };

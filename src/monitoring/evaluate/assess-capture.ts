@@ -123,31 +123,35 @@ export class CaptureAssessor {
   askFunctions(work: FunctionWork, read: Read, signal: AbortSignal): Promise<CaptureOutcome> | undefined {
     const scorers = work.pending.judge.filter(isFunctionScorer);
     if (scorers.length === 0) return undefined;
-    const outcomes = scorers.map((scorer) =>
-      this.#askFunction(scorer, work, read, signal).catch((failure: unknown): CaptureOutcome => {
+    // One record is for all scorers. Only its text stays in memory.
+    const made = read((capture) => {
+      const { record, digest } = withinTime(this.timeMsOf(capture), () => scorerRecord(capture, work));
+      const questions = scorers.map((scorer) => digest(functionSource(scorer)));
+      return { questions, record: JSON.stringify(record), isBare: capture.content === 'none' };
+    });
+    const outcomes = scorers.map(async (scorer, at): Promise<CaptureOutcome> => {
+      try {
+        const { questions, ...rest } = await made;
+        return await this.#askFunction(scorer, work, { question: questions[at] ?? '', ...rest }, signal);
+      } catch (failure) {
         const fault = ownFault(failure);
         if (fault === undefined) return { ...NOT_JUDGED, failure };
         return { assessments: [failedAssessment(scorer, '', this.contextOf(work), fault)], without: [] };
-      }),
-    );
+      }
+    });
     return Promise.all(outcomes).then(joined);
   }
 
   async #askFunction(
     scorer: JudgeScorer,
     work: FunctionWork,
-    read: Read,
+    { question, record, isBare }: { question: string; record: string; isBare: boolean },
     signal: AbortSignal,
   ): Promise<CaptureOutcome> {
     this.#functions ??= this.#deps.functions?.(signal);
     const asked = this.#functions?.get(scorer.name);
     if (asked === undefined) throw new Error(`The function of ${scorer.name} is not connected`);
     const { traceId } = work;
-    const { question, record, isBare } = await read((capture) => {
-      const made = withinTime(this.timeMsOf(capture), () => scorerRecord(capture, work));
-      const isBare = capture.content === 'none';
-      return { question: made.digest(functionSource(scorer)), record: JSON.stringify(made.record), isBare };
-    });
     const ask = () => asked.ask(record);
     const answered = await this.#answered({ traceId, question, scorers: [scorer], isBare, ask }, signal);
     return bareIf(isBare, this.#outcomeOf(answered, [scorer], this.contextOf(work)));
@@ -235,7 +239,10 @@ export class CaptureAssessor {
   /** Returns the digests of the questions to the functions of scorers, none if the capture provokes a fault. */
   functionQuestions(capture: Capture, work: RecordSource, scorers: readonly Scorer[]): string[] {
     const functions = scorers.filter(isFunctionScorer);
-    const digests = () => functions.map((one) => scorerRecord(capture, work).digest(functionSource(one)));
+    const digests = () => {
+      const { digest } = scorerRecord(capture, work);
+      return functions.map((scorer) => digest(functionSource(scorer)));
+    };
     return functions.length === 0 ? [] : unlessFaulty(this.timeMsOf(capture), digests, () => []);
   }
 
