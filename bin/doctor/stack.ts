@@ -13,6 +13,7 @@ import { Storage } from '../../src/core/aws/storage.ts';
 import { CONTRACT } from '../../src/core/contract/contract.ts';
 import { keptText } from '../../src/core/contract/kept.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
+import { unpacked } from '../../src/core/settings/packed.ts';
 import { redactRules } from '../../src/core/settings/redact-setting.ts';
 import { burstsIn } from '../../src/quality/bursts.ts';
 import { cellsOf, readWindow, sumOfCells } from '../../src/quality/counts-store.ts';
@@ -117,20 +118,20 @@ async function checkDeployed({ lambda, prefix, complete: settings }: StackContex
   const version = under('version', contractFinding(ours.Environment?.Variables?.CONTRACT));
   if (settings === undefined) return version;
   const ids = (all: readonly string[] = []): string => all.toSorted().join(',');
-  const expected: Record<string, string | undefined> = {
+  const expected = unpacked({
     ...functionEnvironment(settings, '', ''),
     ...replayEnvironment(settings),
     LAMBDA_MEMORY_MB: String(settings.LAMBDA_MEMORY_MB),
     VPC_SUBNET_IDS: ids(settings.VPC_SUBNET_IDS),
     VPC_SECURITY_GROUP_IDS: ids(settings.VPC_SECURITY_GROUP_IDS),
-  };
-  const found: Record<string, string | undefined> = {
+  });
+  const found = unpacked({
     ...replays.Environment?.Variables,
     ...ours.Environment?.Variables,
     LAMBDA_MEMORY_MB: String(ours.MemorySize),
     VPC_SUBNET_IDS: ids(ours.VpcConfig?.SubnetIds),
     VPC_SECURITY_GROUP_IDS: ids(ours.VpcConfig?.SecurityGroupIds),
-  };
+  });
   const different = SETTING_NAMES.filter((name) => expected[name] !== found[name]).map((name) => {
     const message = `${name} is deployed as ${shown(found[name])}, and here it is ${shown(expected[name])}.`;
     return warning(message, 'deploy again, or correct the setting');

@@ -2,6 +2,7 @@
 import { CONTRACT } from '../../src/core/contract/contract.ts';
 import { SMALL_MALLOC } from '../../src/core/process/malloc.ts';
 import { forwardSettings, otlpSettings } from '../../src/core/settings/forward-settings.ts';
+import { packed } from '../../src/core/settings/packed.ts';
 import { functionSettings, replaySettings, type Settings } from '../../src/core/settings/schema.ts';
 
 /** Lists that are JSON in `.env`. Other lists are names, separated by commas. */
@@ -32,7 +33,10 @@ const variables = (settings: Settings, names: readonly string[]): Record<string,
   Object.fromEntries(
     Object.entries(settings)
       .filter(([name, value]) => names.includes(name) && value !== undefined)
-      .map(([name, value]) => [name, asVariable(name, value)]),
+      .map(([name, value]) => [
+        name,
+        typeof value === 'object' ? packed(asVariable(name, value)) : asVariable(name, value),
+      ]),
   );
 
 /**

@@ -1,10 +1,13 @@
 /** Parsing and validating the settings. */
 
+import { hash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { commandSettings } from '../../bin/cli/settings.ts';
 import { doubtsAbout } from '../../lib/settings/checks.ts';
+import { functionEnvironment } from '../../lib/settings/function-environment.ts';
 import { parseSettings, REQUIRED_SETTING_NAMES, readSettings, SETTING_NAMES } from '../../lib/settings/settings.ts';
+import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { temporaryFolder } from '../helpers/temporary-folder.ts';
 import { testEnvironment } from '../helpers/test-environment.ts';
 import ACCEPTED from './settings-accepted.json' with { type: 'json' };
@@ -328,12 +331,34 @@ describe('settings that must match', () => {
     },
   );
 
+  it('fits thirty scorer functions into the environment of a function', () => {
+    const scorer = (index: number) => ({
+      arn: `arn:aws:lambda:eu-west-1:123456789012:function:scorers-of-team-${index}:${index + 1}`,
+      ...{
+        values: 'number',
+        severity: 'task',
+        needs: ['request', 'reply'],
+        share: 0.1,
+        usdPerRecord: 0.0004,
+        seconds: 60,
+      },
+    });
+    const scorers = Object.fromEntries(Array.from({ length: 30 }, (_, index) => [`scorer_${index}`, scorer(index)]));
+    const settings = parse({ SCORER_FUNCTIONS: JSON.stringify(scorers) });
+    const environment = functionEnvironment(settings, 'work-bucket', 'budget-table');
+    expect(environment.SCORER_FUNCTIONS).toMatch(/^deflate:/);
+    expect(readEnvironment(environment).SCORER_FUNCTIONS).toEqual(settings.SCORER_FUNCTIONS);
+  });
+
   it('rejects settings that do not fit into the environment of a function', () => {
-    const guidelines = (chars: number) => JSON.stringify({ long: 'x'.repeat(chars) });
-    expect(parse({ JUDGE_GUIDELINES: guidelines(2000) }).JUDGE_GUIDELINES).toEqual({ long: 'x'.repeat(2000) });
-    expect(refusal({ ...required, JUDGE_GUIDELINES: guidelines(3500) })).toEqual([
+    // No compression makes these short.
+    const digests = (count: number) =>
+      Array.from({ length: count }, (_, index) => hash('sha512', `${index}`, 'base64'));
+    const guidelines = (count: number) => JSON.stringify({ long: digests(count).join(' ') });
+    expect(parse({ JUDGE_GUIDELINES: guidelines(20) }).JUDGE_GUIDELINES).toEqual({ long: digests(20).join(' ') });
+    expect(refusal({ ...required, JUDGE_GUIDELINES: guidelines(40) })).toEqual([
       expect.stringMatching(
-        /^ {2}JUDGE_GUIDELINES: got 3511 bytes, for a total of \d{4} bytes in the functions' environment; expected: \d+ bytes less: Lambda accepts 4096 in total$/,
+        /^ {2}JUDGE_GUIDELINES: got \d{4} bytes, for a total of \d{4} bytes in the functions' environment; expected: \d+ bytes less: Lambda accepts 4096 in total$/,
       ),
     ]);
   });

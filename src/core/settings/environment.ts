@@ -2,6 +2,7 @@
 import * as z from 'zod';
 import { PermanentError } from '../errors/errors.ts';
 import { otlpSettings } from './forward-settings.ts';
+import { unpacked } from './packed.ts';
 import type { Redaction } from './redact-setting.ts';
 import { functionSettings, replaySettings } from './schema.ts';
 import { readVariables } from './variables.ts';
@@ -98,16 +99,16 @@ const invalid = (wrong: string): Error =>
  *     const { WORK_BUCKET, STACK_PREFIX } = readEnvironment();
  */
 export const readEnvironment = (variables = process.env): LambdaEnvironment =>
-  readVariables(environmentSchema, variables, invalid);
+  readVariables(environmentSchema, unpacked(variables), invalid);
 
 /** @throws PermanentError `InvalidEnvironment` with every wrong or missing variable */
 export const readReplayEnvironment = (variables = process.env): ReplayEnvironment =>
-  readVariables(replayEnvironmentSchema, variables, invalid);
+  readVariables(replayEnvironmentSchema, unpacked(variables), invalid);
 
 /** @throws PermanentError `InvalidEnvironment` with every wrong or missing variable */
 export const readForwardEnvironment = (variables = process.env): ForwardEnvironment =>
-  readVariables(forwardEnvironmentSchema, variables, invalid);
+  readVariables(forwardEnvironmentSchema, unpacked(variables), invalid);
 
 /** @throws PermanentError `InvalidEnvironment` with every wrong or missing variable */
 export const readOtlpEnvironment = (variables = process.env): OtlpEnvironment =>
-  readVariables(otlpEnvironmentSchema, variables, invalid);
+  readVariables(otlpEnvironmentSchema, unpacked(variables), invalid);
