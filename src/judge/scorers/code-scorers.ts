@@ -12,11 +12,11 @@ import { jsonIn } from '../../core/values/json-in.ts';
 import { sum } from '../../core/values/sum.ts';
 import reasons from '../finish-reasons.json' with { type: 'json' };
 import type { CodeScorer } from '../types.ts';
+import { codeScorer } from './code/code-scorer.ts';
 import { replyLanguage, requestLanguage } from './code/language.ts';
 import { piiDetected } from './code/pii.ts';
 import { repeatedText } from './code/repetition.ts';
 import { timeScorers } from './code/times.ts';
-import TEXTS from './code-scorer-texts.json' with { type: 'json' };
 
 // ------------------------------------------------------------------------------------------------------------ JSON
 // Whether a reply is JSON if the request asked for JSON.
@@ -76,13 +76,9 @@ function problemOf(text: string): string | undefined {
   }
 }
 
-const validJson: CodeScorer = {
-  kind: 'code',
-  name: 'valid_json',
-  version: '1',
+const validJson = codeScorer('valid_json', {
   fails: false,
   bounds: [0.05, 0.2],
-  description: TEXTS.valid_json,
   score(capture) {
     const asked = jsonAskedBy(capture);
     if (asked === undefined) return { notJudgeable: 'jsonNotRequested' };
@@ -95,7 +91,7 @@ const validJson: CodeScorer = {
     if (problem === undefined) return { value: true, rationale: `JSON was asked for ${by}, and the reply is JSON.` };
     return { value: false, rationale: `JSON was asked for ${by}, but the reply does not parse: ${problem}.` };
   },
-};
+});
 
 // --------------------------------------------------------------------------------------------------------- cut off
 // Whether a reply was cut off at the token limit.
@@ -103,12 +99,8 @@ const validJson: CodeScorer = {
 /** Finish reasons for the token limit: OpenAI (chat, Responses) and vLLM, TGI, Anthropic, Cohere and Gemini, TensorRT-LLM. */
 const LENGTH_REASONS = new Set(reasons.tokenLimit);
 
-const cutOff: CodeScorer = {
-  kind: 'code',
-  name: 'cut_off',
-  version: '1',
+const cutOff = codeScorer('cut_off', {
   fails: true,
-  description: TEXTS.cut_off,
   score(capture) {
     if (capture.error !== undefined) return { notJudgeable: 'errorReply' };
     const reasons = capture.conversation?.finishReasons ?? [];
@@ -117,7 +109,7 @@ const cutOff: CodeScorer = {
     if (cut.length === 0) return { value: false };
     return { value: true, rationale: `${cut.length} of ${reasons.length} choices ended by the limit: ${cut[0]}` };
   },
-};
+});
 
 // ---------------------------------------------------------------------------------------------------------- counts
 // Words, tokens and characters of a reply.
@@ -129,38 +121,26 @@ const countCharacters = (text: string): number => {
   return count;
 };
 
-const responseWords: CodeScorer = {
-  kind: 'code',
-  name: 'response_words',
-  version: '1',
-  description: TEXTS.response_words,
+const responseWords = codeScorer('response_words', {
   score(capture) {
     const found = replyWords(capture);
     return 'notJudgeable' in found ? found : { value: sum(found.texts.map(countWords)) };
   },
-};
+});
 
-const outputTokens: CodeScorer = {
-  kind: 'code',
-  name: 'output_tokens',
-  version: '1',
-  description: TEXTS.output_tokens,
+const outputTokens = codeScorer('output_tokens', {
   score(capture) {
     const tokens = capture.usage?.outputTokens;
     return tokens === undefined ? { notJudgeable: 'noUsage' } : { value: tokens };
   },
-};
+});
 
-const responseLength: CodeScorer = {
-  kind: 'code',
-  name: 'response_length',
-  version: '1',
-  description: TEXTS.response_length,
+const responseLength = codeScorer('response_length', {
   score(capture) {
     const found = replyWords(capture);
     return 'notJudgeable' in found ? found : { value: sum(found.texts.map(countCharacters)) };
   },
-};
+});
 
 // --------------------------------------------------------------------------------------------------------- the set
 

@@ -1,8 +1,8 @@
 /** Detects the language of the request and of the reply. */
 import { francAll } from 'franc';
 import { lastUserTexts, replyWords, type Texts } from '../../../captures/reply-text.ts';
-import type { CodeScorer } from '../../types.ts';
-import TEXTS from '../code-scorer-texts.json' with { type: 'json' };
+import type { Capture } from '../../../captures/types.ts';
+import { codeScorer } from './code-scorer.ts';
 import languages from './languages.json' with { type: 'json' };
 
 /** Maximum number of characters that are read. `franc` itself stops at 2,048. */
@@ -46,24 +46,16 @@ export function detectLanguage(whole: string): { language: string } | { notJudge
   return language && isClear ? { language } : { notJudgeable: 'languageUnclear' };
 }
 
-function score(found: Texts): ReturnType<CodeScorer['score']> {
-  if ('notJudgeable' in found) return found;
-  const result = detectLanguage(found.texts.join('\n'));
-  return 'notJudgeable' in result ? result : { value: result.language };
-}
+const languageOf = (name: 'request_language' | 'reply_language', textsOf: (capture: Capture) => Texts) =>
+  codeScorer(name, {
+    version: '2',
+    score(capture) {
+      const found = textsOf(capture);
+      if ('notJudgeable' in found) return found;
+      const result = detectLanguage(found.texts.join('\n'));
+      return 'notJudgeable' in result ? result : { value: result.language };
+    },
+  });
 
-export const requestLanguage: CodeScorer = {
-  kind: 'code',
-  name: 'request_language',
-  version: '2',
-  description: TEXTS.request_language,
-  score: (capture) => score(lastUserTexts(capture)),
-};
-
-export const replyLanguage: CodeScorer = {
-  kind: 'code',
-  name: 'reply_language',
-  version: '2',
-  description: TEXTS.reply_language,
-  score: (capture) => score(replyWords(capture)),
-};
+export const requestLanguage = languageOf('request_language', lastUserTexts);
+export const replyLanguage = languageOf('reply_language', replyWords);

@@ -3,8 +3,7 @@
 import { Forms, find, type Item, merged } from '../../../captures/redact/find.ts';
 import type { Kind } from '../../../captures/redact/kinds.ts';
 import { messageText, replyTexts, requestTexts } from '../../../captures/reply-text.ts';
-import type { CodeScorer } from '../../types.ts';
-import TEXTS from '../code-scorer-texts.json' with { type: 'json' };
+import { codeScorer } from './code-scorer.ts';
 
 interface Finding {
   kind: 'e-mail address' | 'phone number' | 'card number' | 'IBAN' | 'US social security number';
@@ -69,13 +68,9 @@ function describe(side: string, findings: Finding[]): string {
   return `${side}: ${parts.join(', ')}`;
 }
 
-export const piiDetected: CodeScorer = {
-  kind: 'code',
-  name: 'pii_detected',
-  version: '1',
+export const piiDetected = codeScorer('pii_detected', {
   fails: true,
   bounds: [],
-  description: TEXTS.pii_detected,
   score(capture) {
     if (capture.error !== undefined) return { notJudgeable: 'errorReply' };
     const messages = capture.conversation?.messages ?? [];
@@ -105,7 +100,7 @@ export const piiDetected: CodeScorer = {
     if (sides.length === 0) return { value: false };
     return { value: true, rationale: sides.map(({ side, findings }) => describe(side, findings)).join('; ') };
   },
-};
+});
 
 const textsOf = (found: { texts: string[] } | { notJudgeable: string }): string[] | undefined =>
   'texts' in found ? found.texts : undefined;

@@ -3,8 +3,7 @@
 import { UNSPACED_SCRIPT } from '../../../captures/prose.ts';
 import { replyWords } from '../../../captures/reply-text.ts';
 import { trimEndOf } from '../../../core/text/text-edges.ts';
-import type { CodeScorer } from '../../types.ts';
-import TEXTS from '../code-scorer-texts.json' with { type: 'json' };
+import { codeScorer } from './code-scorer.ts';
 
 /** Longest unit, in words: a paragraph. Longer loops show up as repeated sentences. */
 const MAX_PERIOD = 60;
@@ -94,14 +93,10 @@ export function findLoop(text: string): Loop | undefined {
 /** The part of the unit that is shown to a reader. */
 const MAX_UNIT_CHARS = 80;
 
-export const repeatedText: CodeScorer = {
-  kind: 'code',
-  name: 'repeated_text',
-  version: '1',
+export const repeatedText = codeScorer('repeated_text', {
   fails: true,
   bounds: [0.05, 0.2],
   severity: 'style',
-  description: TEXTS.repeated_text,
   score(capture) {
     const found = replyWords(capture);
     if ('notJudgeable' in found) return found;
@@ -110,4 +105,4 @@ export const repeatedText: CodeScorer = {
     const unit = loop.unit.length > MAX_UNIT_CHARS ? `${loop.unit.slice(0, MAX_UNIT_CHARS)}…` : loop.unit;
     return { value: true, rationale: `${loop.times} times: ${JSON.stringify(unit)}` };
   },
-};
+});
