@@ -1,4 +1,4 @@
-/** Handles direct invocations of the processor and the evaluator: whole capture files, without the state machine. */
+/** Handles invocations of the processor and the evaluator: a chunk, or directly a whole capture file, without the state machine. */
 import type { Context } from 'aws-lambda';
 import * as z from 'zod';
 import { capturedObject } from '../captures/files/capture-objects.ts';
@@ -27,21 +27,16 @@ import type { connectMlflow } from '../mlflow/connect.ts';
 import type { ChunkDependencies } from './chunk/attempt.ts';
 import { withRanges } from './chunk/ranges.ts';
 import { DrawChances } from './plan/draw-chances.ts';
-import { unitsOfObjects } from './plan/units.ts';
+import { scanObject } from './plan/units.ts';
 import { stackExperiment } from './stack-experiment.ts';
 
 const text = z.string().min(1);
 const fileSchema = z.strictObject({ bucket: text, key: text });
-const recordSchema = z.object({ s3: z.object({ bucket: z.object({ name: text }), object: z.object({ key: text }) }) });
-const notificationSchema = z.object({ Records: z.array(recordSchema).min(1) });
 
 /** The key is raw, not URL-encoded. */
 type CaptureFile = z.infer<typeof fileSchema>;
 
-type Invocation = { kind: 'chunk'; request: ChunkRequest } | { kind: 'files'; files: CaptureFile[] };
-
-/** S3’s own notifications URL-encode keys, with a `+` for a space. EventBridge does not. */
-const decodeNotifiedKey = (key: string): string => decodeURIComponent(key.replaceAll('+', ' '));
+type Invocation = { kind: 'chunk'; request: ChunkRequest } | { kind: 'file'; file: CaptureFile };
 
 /**
  * Parses the event of a function that processes chunks.
@@ -49,7 +44,7 @@ const decodeNotifiedKey = (key: string): string => decodeURIComponent(key.replac
  * @throws PermanentError `InvalidInput`, with the input and the allowed shapes
  *
  * @example
- *     parseInvocation({ bucket: 'b', key: 'k' })   // { kind: 'files', files: [{ bucket: 'b', key: 'k' }] }
+ *     parseInvocation({ bucket: 'b', key: 'k' })   // { kind: 'file', file: { bucket: 'b', key: 'k' } }
  */
 export function parseInvocation(event: unknown): Invocation {
   const shape = typeof event === 'object' && event !== null ? event : {};
@@ -60,21 +55,8 @@ export function parseInvocation(event: unknown): Invocation {
     if (request.success) return { kind: 'chunk', request: numbered(request.data) };
     throw invalid(event, z.prettifyError(request.error));
   }
-  if ('Records' in shape) {
-    const notification = notificationSchema.safeParse(event);
-    if (!notification.success) throw invalid(event, z.prettifyError(notification.error));
-    try {
-      const files = notification.data.Records.map(({ s3 }) => ({
-        bucket: s3.bucket.name,
-        key: decodeNotifiedKey(s3.object.key),
-      }));
-      return { kind: 'files', files };
-    } catch {
-      throw invalid(event, 'a key is not URL-encoded: a "%" does not encode a character');
-    }
-  }
   const file = fileSchema.safeParse(event);
-  if (file.success) return { kind: 'files', files: [file.data] };
+  if (file.success) return { kind: 'file', file: file.data };
   throw invalid(event, z.prettifyError(file.error));
 }
 
@@ -87,7 +69,7 @@ const numbered = (request: ChunkRequest): ChunkRequest => ({
 const invalid = (event: unknown, problem: string): PermanentError =>
   new PermanentError('InvalidInput', `The input of the function is invalid: ${problem.replaceAll('\n', ' ')}`, {
     got: event,
-    expected: '{"bucket":…,"key":…}; an S3 notification event; or a chunk from the state machine',
+    expected: '{"bucket":…,"key":…}, or a chunk from the state machine',
   });
 
 /** Connections that a function for chunks opens once. */
@@ -98,11 +80,11 @@ interface ChunkFunction extends Pick<ChunkDependencies, 'storage' | 'table'> {
 }
 
 /**
- * Handles an event of a function that processes chunks: a chunk within the limits of the stack, or each chunk of whole
- * files.
+ * Handles an event of a function that processes chunks: a chunk within the limits of the stack, or each chunk of a whole
+ * file.
  *
- * @param sum adds up the results of the files
- * @param chunkOfFile further properties of the files' chunks
+ * @param sum adds up the results of the file's chunks
+ * @param chunkOfFile further properties of the file's chunks
  */
 export async function handleChunks<Result, Sum>(
   event: unknown,
@@ -117,11 +99,11 @@ export async function handleChunks<Result, Sum>(
   const environment = await redacted(invocation.kind === 'chunk' ? invocation.request.options.redactKey : undefined);
   const deps = { ...connected, environment, store: await mlflow(), requestId: context.awsRequestId, remainingMs };
   const { storage } = deps;
-  if (invocation.kind === 'files') {
+  if (invocation.kind === 'file') {
     const { id } = await stackExperiment(deps.store, environment);
     const handle = (request: ChunkRequest): Promise<Result> =>
       process({ ...request, chunk: { ...request.chunk, ...chunkOfFile } }, deps);
-    return sum(await forEachChunkOf(invocation.files, deps, id, handle));
+    return sum(await forEachChunkOf(invocation.file, deps, id, handle));
   }
   // Reads the ranges of a chunk if its line in the manifest only refers to them.
   const chunk = await withRanges({ storage, workBucket: environment.WORK_BUCKET }, invocation.request.chunk);
@@ -133,18 +115,17 @@ export async function handleChunks<Result, Sum>(
 const CHUNK_RESERVE_MS = 60_000;
 
 /**
- * Processes every chunk of the files, one after the other.
+ * Processes every chunk of the file, one after the other.
  *
  * @throws RetryableError `ChunkOutOfTime` when the Lambda’s time runs out. Finished chunks stay finished.
  */
 export async function forEachChunkOf<Result>(
-  files: readonly CaptureFile[],
+  file: CaptureFile,
   deps: Pick<ChunkDependencies, 'storage' | 'environment' | 'table' | 'requestId' | 'remainingMs'>,
   experimentId: string,
   handle: (request: ChunkRequest) => Promise<Result>,
 ): Promise<Result[]> {
   const { storage, environment, requestId, remainingMs } = deps;
-  const scope = captureScope(environment);
   const options: RunOptions = {
     evaluate: true,
     reevaluate: false,
@@ -152,22 +133,17 @@ export async function forEachChunkOf<Result>(
     dryRun: false,
     judge: 'converse',
   };
-  const chances = new DrawChances(environment, deps.table);
+  const object = await capturedObject(storage, captureScope(environment), file.bucket, file.key);
+  const unit = await scanObject(storage, object, () => remainingMs() - CHUNK_RESERVE_MS);
+  if (unit.outOfTime) throw outOfTime(file);
+  if (unit.unavailable) throw unit.unavailable;
+  if (unit.failed) throw recordedError(unit.failed.error);
+  if (options.sampleRate === undefined) await new DrawChances(environment, deps.table).give(unit.ranges, 'decide');
   const results: Result[] = [];
-  for (const file of files) {
-    const object = await capturedObject(storage, scope, file.bucket, file.key);
-    const readingMs = () => remainingMs() - CHUNK_RESERVE_MS;
-    for await (const unit of unitsOfObjects(storage, [object], readingMs)) {
-      if (options.sampleRate === undefined) await chances.give(unit.ranges, 'decide');
-      for (const range of unit.ranges) {
-        if (remainingMs() < CHUNK_RESERVE_MS || unit.outOfTime) throw outOfTime(file);
-        const chunk = { experimentId, chunk: results.length, lines: range.lines, ranges: [range] };
-        results.push(await handle({ run: `invoke-${requestId}`, chunk, options, attempt: 0 }));
-      }
-      if (unit.outOfTime) throw outOfTime(file);
-      if (unit.unavailable) throw unit.unavailable;
-      if (unit.failed) throw recordedError(unit.failed.error);
-    }
+  for (const range of unit.ranges) {
+    if (remainingMs() < CHUNK_RESERVE_MS) throw outOfTime(file);
+    const chunk = { experimentId, chunk: results.length, lines: range.lines, ranges: [range] };
+    results.push(await handle({ run: `invoke-${requestId}`, chunk, options, attempt: 0 }));
   }
   return results;
 }

@@ -1,5 +1,4 @@
 /** The input of executions and of direct invocations. */
-import { parseInvocation } from '../../../src/monitoring/invocation.ts';
 import { isLive, parseInput, runOptions } from '../../../src/monitoring/plan/input.ts';
 
 const object = { detail: { bucket: { name: 'captures' }, object: { key: 'my-endpoint/a.jsonl' } } };
@@ -80,17 +79,6 @@ describe('the input of an execution', () => {
     const given = { evaluate: false, reevaluate: true, sampleRate: 0.5, budgetUsd: 3 };
     expect(runOptions(input, defaults)).toMatchObject({ ...given, ...replay });
   });
-});
-
-test('decodes the keys of an S3 notification, and refuses a key that is not encoded', () => {
-  const notification = (key: string) => ({ Records: [{ s3: { bucket: { name: 'b' }, object: { key } } }] });
-  expect(parseInvocation(notification('e/a+b%C3%BC.jsonl'))).toEqual({
-    kind: 'files',
-    files: [{ bucket: 'b', key: 'e/a bü.jsonl' }],
-  });
-  expect(() => parseInvocation(notification('e/100%.jsonl'))).toThrow(
-    expect.objectContaining({ name: 'InvalidInput' }),
-  );
 });
 
 test('only runs of new files are live: no backfill, no retry and no re-evaluation', () => {

@@ -742,7 +742,7 @@ describe('quarantined lines', () => {
 
   test('of a direct invocation can be retried', async () => {
     const deps = { ...logDependencies(), requestId: 'abc' };
-    await forEachChunkOf([{ bucket: CAPTURES, key }], deps, '7', async (request) => {
+    await forEachChunkOf({ bucket: CAPTURES, key }, deps, '7', async (request) => {
       await logChunk(request, logDependencies());
     });
     expect(await run('later', retry('invoke-abc', 'quarantined'))).toMatchObject({ lines: { planned: 3 } });
