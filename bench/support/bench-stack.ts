@@ -18,7 +18,7 @@ import { packagePath } from '../../src/core/process/package-folder.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import type { StandInJudge } from '../../test/doubles/faulty-judge/server.ts';
 import { startPeerJudge } from '../../test/doubles/peer-judge.ts';
-import { createItemTable } from '../../test/helpers/answers-in.ts';
+import { createItemTable } from '../../test/helpers/item-table.ts';
 import { separate } from './processors.ts';
 import { WarmFunctions } from './warm-functions.ts';
 

@@ -16,6 +16,7 @@ import { addUsd } from '../../src/judge/spend.ts';
 import type { Judge, JudgeScorer, Scorer } from '../../src/judge/types.ts';
 import type { SpendingLimit } from '../../src/limits/spending-limit.ts';
 import { JUDGE_COST, type NewAssessment } from '../../src/mlflow/types.ts';
+import { ownAnswers } from '../../src/monitoring/evaluate/answers.ts';
 import {
   CaptureAssessor,
   type CaptureOutcome,
@@ -85,7 +86,11 @@ export async function judgeCaptures(
   captures: Iterable<SelectedCapture> | AsyncIterable<SelectedCapture>,
   { judge, functions, limit, scorers, signal, onCapture }: JudgingOptions,
 ) {
-  const assessor = new CaptureAssessor(RUN, { judge, ...(functions && { functions }), ...(limit && { limit }) });
+  const assessor = new CaptureAssessor(
+    RUN,
+    { judge, ...(functions && { functions }), ...(limit && { limit }) },
+    ownAnswers(),
+  );
   const known = new Map(scorers.map((scorer) => [scorer.name, scorer]));
   const rows: VerdictRow[] = [];
   const missing: Missing[] = [];

@@ -15,13 +15,12 @@ import { connectFunctions } from '../../src/judge/functions/connect.ts';
 import { connectLearned } from '../../src/judge/models/learned.ts';
 import { PAIRWISE_SCORER, pairwiseJudge } from '../../src/judge/pairwise.ts';
 import { connectLimits } from '../../src/limits/limits.ts';
-import { limitsTable } from '../../src/limits/table.ts';
+import { LimitsTable, limitsTable, tableClient } from '../../src/limits/table.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
 import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
 import type { ChunkDependencies } from '../../src/monitoring/chunk/attempt.ts';
 import { sumEvaluations } from '../../src/monitoring/counts.ts';
-import { connectAnswers } from '../../src/monitoring/evaluate/answer-table.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { pairReader } from '../../src/monitoring/evaluate/reply-pair.ts';
 import { handleChunks } from '../../src/monitoring/invocation.ts';
@@ -52,7 +51,7 @@ const pairs = ({ environment: redacted }: ChunkDependencies) => ({
   always: () => undefined,
 });
 const budget = connectBudget(environment);
-const answersOf = connectAnswers(environment.ANSWERS_TABLE, work);
+const answers = new LimitsTable(tableClient(), environment.ANSWERS_TABLE ?? '');
 const redacted = connectRedaction(environment);
 const connected = { storage, redacted, limits, mlflow, table: limitsTable(environment) };
 const functionsOf = connectFunctions({ limits, limiter, table: connected.table });
@@ -61,10 +60,7 @@ const batchJudging = lazily(() => connectBatchJudge(settings));
 async function processChunk(request: ChunkRequest, deps: ChunkDependencies) {
   const { options, phase, run } = request;
   const limit = budget(run, options.budgetUsd);
-  const limited = {
-    ...{ ...deps, ...(options.replay ? pairs(deps) : judging()), limit },
-    answers: answersOf(request, { requestId: deps.requestId, untilMs: Date.now() + deps.remainingMs() }),
-  };
+  const limited = { ...deps, ...(options.replay ? pairs(deps) : judging()), limit, answers };
   const withFunctions = async <D extends Pick<typeof limited, 'scorers'>>(all: D) => ({
     ...all,
     ...(await functionsOf(all.scorers, run, limit, options.functions)),

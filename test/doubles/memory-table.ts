@@ -15,8 +15,8 @@ type Item = Record<string, AttributeValue>;
 
 /** Returns the table of the limits, in memory. */
 export const memoryLimits = (table = new MemoryTable()): LimitsTable => new LimitsTable(table.client, 'table');
-/** What writing needs besides a storage and MLflow. */
-export const memoryWriting = () => ({ table: memoryLimits(), remainingMs: () => 900_000 });
+/** What an attempt at a chunk needs besides a storage and MLflow. */
+export const memoryWriting = () => ({ table: memoryLimits(), answers: memoryLimits(), remainingMs: () => 900_000 });
 
 export class MemoryTable {
   readonly items = new Map<string, Item>();

@@ -12,7 +12,7 @@ import { chunkState } from '../../src/monitoring/receipts.ts';
 import { cellsOf, sumOfCells } from '../../src/quality/counts-store.ts';
 import { foldRows } from '../../src/quality/fold.ts';
 import { MemoryStorage } from '../doubles/memory-storage.ts';
-import { MemoryTable } from '../doubles/memory-table.ts';
+import { MemoryTable, memoryLimits } from '../doubles/memory-table.ts';
 import { MemoryTraces } from '../doubles/memory-traces.ts';
 import { scriptedJudge } from '../doubles/scripted-judge.ts';
 import { chunkRequest } from '../helpers/chunk-request.ts';
@@ -97,7 +97,7 @@ class Stack {
       const table = new LimitsTable(life.of({ send }, ['send']) as never, 't');
       const store = life.of(this.store, ['getTraces', 'writeTraces', 'writeAssessments']);
       const deps = { storage, store, table, environment: testEnvironment(), requestId, remainingMs: () => 900_000 };
-      const judge = { ...scriptedJudge(), scorers: SCORERS, always: () => undefined };
+      const judge = { ...scriptedJudge(), scorers: SCORERS, always: () => undefined, answers: memoryLimits() };
       const attempted = { ...request, options, attempt };
       const work = () => (judged ? evaluateChunk(attempted, { ...deps, ...judge }) : logChunk(attempted, deps));
       try {

@@ -5,15 +5,13 @@ import type { LambdaEnvironment } from '../../src/core/settings/environment.ts';
 import type { BatchJudging } from '../../src/judge/connect.ts';
 import type { Scorer } from '../../src/judge/types.ts';
 import type { Budget } from '../../src/limits/budget.ts';
-import { LimitsTable } from '../../src/limits/table.ts';
 import { JUDGE_COST } from '../../src/mlflow/types.ts';
 import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
 import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
-import { AnswerTable } from '../../src/monitoring/evaluate/answer-table.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { type StandInJudge, startStandInJudge } from '../doubles/faulty-judge/server.ts';
 import { MemoryStorage } from '../doubles/memory-storage.ts';
-import { MemoryTable, memoryWriting } from '../doubles/memory-table.ts';
+import { memoryWriting } from '../doubles/memory-table.ts';
 import { MemoryTraces } from '../doubles/memory-traces.ts';
 import { chunkRequest } from './chunk-request.ts';
 
@@ -63,16 +61,14 @@ export function batchRig(
   const { storage } = memory;
   const store = new MemoryTraces();
   const writing = memoryWriting();
-  const place = { table: new LimitsTable(new MemoryTable().client, 'answers'), storage, workBucket: 'work' };
   const requests = chunks.map((lines, chunk): ChunkRequest => {
     const request = chunkRequest(memory, lines, {}, chunk);
     return { ...request, options: { ...request.options, judge: 'batch' } };
   });
   const depsOf = (phase: string, request: ChunkRequest, more: Partial<Parts>) => {
     const requestId = `${phase}-${request.run}-${request.chunk.chunk}-${request.attempt}`;
-    const answers = new AnswerTable(place, request, { requestId, untilMs: Date.now() + 900_000 });
-    const common = { storage, store, scorers, environment, always: () => undefined, remainingMs: () => 900_000 };
-    return { ...common, requestId, answers, ...parts(), ...more };
+    const common = { storage, store, scorers, environment, always: () => undefined };
+    return { ...common, ...writing, requestId, ...parts(), ...more };
   };
   const prepare = (request: ChunkRequest, more: Partial<Parts> = {}) =>
     prepareChunk({ ...request, phase: 'prepare' }, depsOf('prepare', request, more));
@@ -80,7 +76,7 @@ export function batchRig(
     const request: ChunkRequest = { ...of, phase: 'apply' };
     const deps = depsOf('apply', request, more);
     const openBatch = () => batchAnswers(request, { limit: undefined, ...deps, workBucket: 'work' });
-    return evaluateChunk(request, { ...deps, ...writing, openBatch });
+    return evaluateChunk(request, { ...deps, openBatch });
   };
   /** The records of a chunk in the input of the job. */
   const recordsOf = (chunk: number): { recordId: string; modelInput: object }[] => {

@@ -14,7 +14,7 @@ import type { EvaluateDependencies } from '../../src/monitoring/evaluate/types.t
 import { foldRows } from '../../src/quality/fold.ts';
 import { observerOf } from '../../src/quality/observations.ts';
 import { MemoryStorage } from '../doubles/memory-storage.ts';
-import { memoryWriting } from '../doubles/memory-table.ts';
+import { memoryLimits, memoryWriting } from '../doubles/memory-table.ts';
 import { MemoryTraces } from '../doubles/memory-traces.ts';
 import { scriptedJudge, told } from '../doubles/scripted-judge.ts';
 import { chunkOf, rangeOf } from './chunk-request.ts';
@@ -55,7 +55,7 @@ export class ChunkRig {
     });
     const parts = { storage: this.storage.storage, store: this.store, judge, scorers: [...LLM, ...CODE] };
     const rest = { environment: testEnvironment(), always: () => undefined };
-    return { ...parts, ...rest, requestId: `r${this.#requests}`, ...this.writing };
+    return { ...parts, ...rest, ...this.writing, requestId: `r${this.#requests}`, answers: memoryLimits() };
   }
 
   /** An attempt that is killed after it has written everything, and before its receipt. */

@@ -11,7 +11,6 @@ import { createBedrockClient } from '../../src/judge/transports/bedrock.ts';
 import { LimitsTable } from '../../src/limits/table.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { evaluateChunk, logChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
-import { answersIn } from './answers-in.ts';
 import { emulated } from './emulated.ts';
 
 export type ChunkStep = 'log' | 'evaluate';
@@ -36,7 +35,8 @@ async function main(): Promise<void> {
   const s3 = new S3Client(emulated(s3Url));
   const store = createMlflowClient({ trackingUri: mlflowUrl, s3 });
   const environment = readEnvironment(variables);
-  const table = new LimitsTable(new DynamoDBClient(emulated(awsUrl)), 'fault-limits');
+  const dynamo = new DynamoDBClient(emulated(awsUrl));
+  const table = new LimitsTable(dynamo, 'fault-limits');
   const remainingMs = () => LAMBDA_MS;
   const deps = { storage: new Storage(s3), store, environment, table, remainingMs, requestId: 'killed' };
   if (step === 'log') {
@@ -45,10 +45,9 @@ async function main(): Promise<void> {
   }
   const { BEDROCK_MODEL_ID: model } = environment;
   const clients = { bedrockRuntime: createBedrockClient(emulated(judgeUrl)) };
-  const answersOf = answersIn(awsUrl, deps.storage, environment.WORK_BUCKET);
   await evaluateChunk(request, {
     ...deps,
-    answers: answersOf(request, deps.requestId, LAMBDA_MS),
+    answers: new LimitsTable(dynamo, 'answers'),
     judge: createJudge({ model, price: (usage) => priceCall(model, usage), clients }),
     scorers: scorersFor({ guidelines: {} }),
     always: () => undefined,

@@ -37,10 +37,10 @@ import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { type FaultProxy, startFaultProxy } from '../doubles/fault-proxy.ts';
 import { type StandInJudge, startStandInJudge } from '../doubles/faulty-judge/server.ts';
-import { answersIn, createItemTable } from './answers-in.ts';
 import { emulated } from './emulated.ts';
 import type { ChunkJob, ChunkStep } from './fault-chunk-worker.ts';
 import { type Count, type Equations, type FaultReader, startFaultReader } from './fault-reader.ts';
+import { createItemTable } from './item-table.ts';
 
 const CAPTURES = 'fault-captures';
 export const WORK = 'fault-work';
@@ -114,7 +114,7 @@ export class FaultPipeline {
   readonly #directory: string;
   readonly #storage: Storage;
   readonly #judgeUnderTest: Judge;
-  readonly answersOf: ReturnType<typeof answersIn>;
+  readonly answers: LimitsTable;
   readonly #stores: MlflowClient[] = [];
   readonly running = new Set<string>();
   #worker: Worker | undefined;
@@ -133,7 +133,7 @@ export class FaultPipeline {
     this.#directory = directory;
     // Three attempts of the SDK, with waits of up to 0.1 and 0.2 s.
     this.#storage = new Storage(clientOf(parts.s3Proxy.url, 3));
-    this.answersOf = answersIn(parts.ministack.url, this.#storage, WORK);
+    this.answers = new LimitsTable(parts.dynamo, 'answers');
     const bedrockRuntime = createBedrockClient(emulated(parts.judge.url));
     const price = (usage: Parameters<typeof priceCall>[1]) => priceCall(MODEL, usage);
     this.#judgeUnderTest = createJudge({ model: MODEL, price, clients: { bedrockRuntime } });
@@ -405,7 +405,7 @@ export class FaultCase {
     const requestId = randomUUID();
     return evaluateChunk(request, {
       ...this.#dependencies(),
-      answers: this.#pipeline.answersOf(request, requestId, LAMBDA_MS),
+      answers: this.#pipeline.answers,
       judge: this.#pipeline.judgeUnderTest,
       scorers: this.scorers,
       always: () => undefined,

@@ -50,7 +50,7 @@ export class OtlpRig {
       {
         ...{ storage: storage.storage, table, store: this.#mlflow, environment: this.#environment },
         ...{ judge: scriptedJudge().judge, scorers: [...LLM, ...CODE], always: () => undefined },
-        ...{ requestId: run, remainingMs: () => 900_000 },
+        ...{ requestId: run, remainingMs: () => 900_000, answers: memoryLimits() },
       },
     );
     return this.#parts().filter((key) => !before.has(key));

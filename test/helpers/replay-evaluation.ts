@@ -23,8 +23,8 @@ import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { type StandInJudge, startStandInJudge } from '../doubles/faulty-judge/server.ts';
 import { type MisbehavingServer, startMisbehavingServer } from '../doubles/misbehaving-server.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
-import { answersIn, createItemTable } from './answers-in.ts';
 import { emulated } from './emulated.ts';
+import { createItemTable } from './item-table.ts';
 import { MlflowApi } from './mlflow-api.ts';
 import { type MlflowReader, startMlflowReader } from './mlflow-reader.ts';
 import { CloudReplays, type CloudRun, VARIABLES, WORK } from './replay-cloud.ts';
@@ -51,7 +51,7 @@ export class EvaluatedReplays extends MlflowApi {
   readonly #judge: Judge;
   /** Of the budget, of locks, and of what was sent before. */
   readonly #table: LimitsTable;
-  readonly #answersOf: ReturnType<typeof answersIn>;
+  readonly #answers: LimitsTable;
 
   private constructor(
     parts: Pick<EvaluatedReplays, 'cloud' | 'mlflow' | 'standIn' | 'endpoint' | 'mlflowProxy' | 'judgeProxy'>,
@@ -81,7 +81,7 @@ export class EvaluatedReplays extends MlflowApi {
       retry: { baseMs: 1, capMs: 5, attempts: 3 },
     });
     this.#table = new LimitsTable(this.#dynamo, TABLE);
-    this.#answersOf = answersIn(aws.url, parts.cloud.storage, WORK);
+    this.#answers = new LimitsTable(this.#dynamo, 'answers');
   }
 
   /**
@@ -173,7 +173,7 @@ export class EvaluatedReplays extends MlflowApi {
             scorers: [PAIRWISE_SCORER],
             always: () => undefined,
             limit: new Budget({ table: this.#table, dailyUsd: 20, runUsd: options.budgetUsd, run: name }),
-            answers: this.#answersOf(request, requestId, remainingMs()),
+            answers: this.#answers,
           })
         : logChunk(request, writing);
       await step.catch((failure: Error) => {

@@ -19,10 +19,10 @@ import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { type StandInJudge, startStandInJudge } from '../doubles/faulty-judge/server.ts';
 import { memoryWriting } from '../doubles/memory-table.ts';
 import { MemoryTraces } from '../doubles/memory-traces.ts';
-import { answersIn, createItemTable } from '../helpers/answers-in.ts';
 import { chunkOf } from '../helpers/chunk-request.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import { emulated } from '../helpers/emulated.ts';
+import { createItemTable } from '../helpers/item-table.ts';
 import { readSpending } from '../helpers/spending.ts';
 import { testEnvironment } from '../helpers/test-environment.ts';
 
@@ -102,7 +102,7 @@ function storeThat(takes: (assessments: NewAssessment[]) => void) {
 
 const working = (more: object = {}) => ({
   ...{ storage, store: storeThat(() => undefined), scorers, environment, always: () => undefined },
-  ...{ remainingMs: () => 900_000, requestId: 'prepared', ...more },
+  ...{ remainingMs: () => 900_000, requestId: 'prepared', answers: new LimitsTable(dynamo, 'answers'), ...more },
 });
 
 test('a job asks nothing at a price that is unknown while there is a budget', async () => {
@@ -149,9 +149,8 @@ test('holds the verdicts that the job did not answer while the budget has no roo
     const again = { ...request, phase: 'apply' as const, attempt };
     const openBatch = () => batchAnswers(again, { storage, workBucket: WORK, limit: own, ...batch });
     const requestId = `r${attempt}`;
-    const answers = answersIn(ministack.url, storage, WORK)(again, requestId, 900_000);
-    const deps = { ...common, judge: batch.judge, limit: own, openBatch, requestId, answers };
-    return evaluateChunk(again, { ...deps, ...memoryWriting() });
+    const deps = { ...common, judge: batch.judge, limit: own, openBatch, requestId };
+    return evaluateChunk(again, { ...memoryWriting(), ...deps });
   };
   const asked = scorers.filter(isJudgeScorer).length - 1;
 

@@ -6,7 +6,7 @@ import { checkAnswer } from '../../bin/doctor/ask-judge.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { Learned } from '../../src/judge/models/learned.ts';
 import { limitsTable } from '../../src/limits/table.ts';
-import { createItemTable } from '../helpers/answers-in.ts';
+import { createItemTable } from '../helpers/item-table.ts';
 import { testEnvironment } from '../helpers/test-environment.ts';
 import { useStandIn } from './judge/setup.ts';
 

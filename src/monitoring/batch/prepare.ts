@@ -19,7 +19,8 @@ import type { Budget } from '../../limits/budget.ts';
 import type { TraceStore } from '../../mlflow/client.ts';
 import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts';
 import { LineAtWork } from '../chunk/line-at-work.ts';
-import { Answers, type AskedJob, knownVerdicts } from '../evaluate/answers.ts';
+import { AnswerTable } from '../evaluate/answer-table.ts';
+import { type AskedJob, knownVerdicts } from '../evaluate/answers.ts';
 import { NO_TRACE_YET, pendingVerdicts } from '../evaluate/pending-verdicts.ts';
 import { type HeavyLine, readCaptures } from '../evaluate/read-captures.ts';
 import type { EvaluateDependencies } from '../evaluate/types.ts';
@@ -28,7 +29,7 @@ import { readJobs } from './answers.ts';
 import { groupOf, MAX_INPUT_BYTES, type PreparedChunk } from './groups.ts';
 
 interface PrepareDependencies
-  extends Omit<EvaluateDependencies, 'store' | 'limit' | 'table' | 'requestId'>,
+  extends Omit<EvaluateDependencies, 'store' | 'limit' | 'table'>,
     Pick<BatchJudging, 'askCanary' | 'record' | 'maxCostUsd'> {
   store: Pick<TraceStore, 'getTraces'>;
   /** Absent when no budget is set. */
@@ -109,7 +110,8 @@ async function findRequests(
   deps: PrepareDependencies,
   { atWork, heavy }: { atWork: LineAtWork; heavy: HeavyCaptures },
 ): Promise<JobRequest[]> {
-  const { store, scorers, always, answers = new Answers() } = deps;
+  const { store, scorers, always } = deps;
+  const answers = new AnswerTable(request, deps);
   const { run, options, chunk } = request;
   const all = await readCaptures(request, deps, { heavy, atWork });
   await atWork.traced();

@@ -5,17 +5,17 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
-import type { Work } from '../../core/aws/storage.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { JudgeSpend } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { RetryableError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { addSpend, emptySpend } from '../../judge/spend.ts';
-import { asNumber, expiry, type Item, type ItemChange, LimitsTable, tableClient } from '../../limits/table.ts';
+import { asNumber, expiry, type Item, type ItemChange } from '../../limits/table.ts';
 import { isRetry } from '../chunk/attempt.ts';
 import { chainOf } from '../write/sent-traces.ts';
-import { Answers, type AskedJob, type Kept, NOTHING_KEPT } from './answers.ts';
+import { type AskedJob, type Kept, NOTHING_KEPT } from './answers.ts';
+import type { EvaluateDependencies } from './types.ts';
 
 /** A longer answer is an object in the work bucket. DynamoDB takes 400 KB. */
 const MAX_ITEM_BYTES = 300_000;
@@ -30,33 +30,34 @@ const MAX_POLL_MS = 15_000;
 
 type Change = Pick<ItemChange, 'expression' | 'condition' | 'values'>;
 
-interface AnswerPlace extends Work {
-  table: LimitsTable;
-}
+type AnswerDependencies = Pick<
+  EvaluateDependencies,
+  'answers' | 'storage' | 'environment' | 'requestId' | 'remainingMs'
+>;
 
-/** The attempt that asks. */
-interface Asker {
-  requestId: string;
-  /** Time at which its function has certainly ended, epoch milliseconds. Its claims end then. */
-  untilMs: number;
-}
-
-export class AnswerTable extends Answers {
-  readonly #place: AnswerPlace;
+/** The answers that an attempt at a chunk asks for. */
+export class AnswerTable {
+  readonly #deps: AnswerDependencies;
   readonly #request: ChunkRequest;
-  readonly #asker: Asker;
+  /** Time at which the function has certainly ended, epoch milliseconds. Its claims end then. */
+  readonly #untilMs: number;
   /** The chunk, which later attempts are made at too; see `workKeys.chunkOfRun`. */
   readonly #chunk: string;
 
-  constructor(place: AnswerPlace, request: ChunkRequest, asker: Asker) {
-    super();
-    this.#place = place;
+  constructor(request: ChunkRequest, deps: AnswerDependencies) {
+    this.#deps = deps;
     this.#request = request;
-    this.#asker = asker;
+    this.#untilMs = Date.now() + deps.remainingMs();
     this.#chunk = workKeys.chunkOfRun(request.run, request.chunk.chunk);
   }
 
-  override async acquire(question: string, isEnough: (kept: Kept) => boolean, signal: AbortSignal): Promise<Kept> {
+  /**
+   * Claims a question, unless the stored data about it is sufficient. Waits while another chunk asks the same question.
+   *
+   * @returns the stored data
+   * @throws RetryableError `ChunkOutOfTime` if the wait is aborted
+   */
+  async acquire(question: string, isEnough: (kept: Kept) => boolean, signal: AbortSignal): Promise<Kept> {
     for (let pollMs = POLL_MS; ; pollMs = Math.min(MAX_POLL_MS, 2 * pollMs)) {
       const kept = await this.#claim(question, isEnough);
       if (kept !== undefined) return kept;
@@ -73,7 +74,7 @@ export class AnswerTable extends Answers {
     const claim = {
       expression: 'SET #by = :by, #until = :until',
       condition: '(attribute_not_exists(#by) OR #by = :by OR #until < :now)',
-      values: { by: this.#chunk, until: this.#asker.untilMs, now: Date.now() },
+      values: { by: this.#chunk, until: this.#untilMs, now: Date.now() },
     };
     // A single request suffices for a question that was not asked yet.
     const unasked = await this.#changeUnanswered(question, claim);
@@ -84,13 +85,18 @@ export class AnswerTable extends Answers {
     return before && this.#keptIn(before);
   }
 
-  override async keep(question: string, { job: _, ...kept }: Kept, spend: JudgeSpend): Promise<void> {
-    const { storage, workBucket } = this.#place;
-    const paid = [...kept.paid, { chunk: this.#chunk, by: this.#asker.requestId, spend }];
+  /**
+   * Stores answers in place of the result of `acquire`, and ends the claim.
+   *
+   * @param spend payments of this attempt for them
+   */
+  async keep(question: string, { job: _, ...kept }: Kept, spend: JudgeSpend): Promise<void> {
+    const { storage, environment, requestId: by } = this.#deps;
+    const paid = [...kept.paid, { chunk: this.#chunk, by, spend }];
     const text = JSON.stringify({ ...kept, paid: spend.calls > 0 ? paid : kept.paid });
     const isLong = Buffer.byteLength(text) > MAX_ITEM_BYTES;
     const key = workKeys.answer(chainOf(this.#request), question);
-    if (isLong) await storage.putText(workBucket, key, text);
+    if (isLong) await storage.putText(environment.WORK_BUCKET, key, text);
     await this.#change(question, {
       expression: 'SET #answer = :answer, #ttl = :ttl REMOVE #by, #until',
       // Compress the answer, because an item is billed by the KB, and compression halves rationales.
@@ -98,14 +104,24 @@ export class AnswerTable extends Answers {
     });
   }
 
-  /** If this fails, others only wait longer. */
-  override async release(question: string): Promise<void> {
+  /**
+   * Lets other chunks ask immediately, because this chunk does not ask or got no answer. If this fails, they only wait
+   * longer.
+   */
+  async release(question: string): Promise<void> {
     const expression = 'REMOVE #by, #until';
     const condition = '#by = :by';
     await this.#change(question, { expression, condition, values: { by: this.#chunk } }).catch(() => undefined);
   }
 
-  override async acquireForJob(
+  /**
+   * Leaves a question to the batch job of the chunk.
+   *
+   * @param isAnswered whether a job of an earlier run has answered
+   * @returns the stored data; `claimed` if another chunk of the run has claimed the question, or an earlier run has and
+   *   its job has answered
+   */
+  async acquireForJob(
     question: string,
     trace: string,
     isAnswered: (job: AskedJob) => Promise<boolean>,
@@ -124,12 +140,13 @@ export class AnswerTable extends Answers {
     return before === undefined ? 'claimed' : this.#keptIn(before);
   }
 
-  override async paidByOthers(questions: ReadonlySet<string>): Promise<Record<string, JudgeSpend>> {
+  /** Returns the payments of other attempts at the chunk for these questions, by request id. */
+  async paidByOthers(questions: ReadonlySet<string>): Promise<Record<string, JudgeSpend>> {
     const sums: Record<string, JudgeSpend> = {};
     await forEachConcurrently(READS_AT_ONCE, questions, async (question) => {
       const { paid } = await this.#get(question);
       for (const { by, spend } of paid.filter(({ chunk }) => chunk === this.#chunk)) {
-        if (by === this.#asker.requestId) continue;
+        if (by === this.#deps.requestId) continue;
         sums[by] ??= emptySpend();
         addSpend(sums[by], spend);
       }
@@ -140,9 +157,11 @@ export class AnswerTable extends Answers {
   /** Returns the content of an item. An expired item counts as absent, whether DynamoDB has deleted it or not. */
   async #keptIn({ answer, ttl, jobRun, jobChunk, jobTrace }: Item): Promise<Kept> {
     if (asNumber(ttl) * 1000 < Date.now()) return NOTHING_KEPT;
-    const { storage, workBucket } = this.#place;
+    const { storage, environment } = this.#deps;
     const kept: Kept | undefined =
-      answer?.S === undefined ? answer?.B && read(answer.B) : await storage.getJson<Kept>(workBucket, answer.S);
+      answer?.S === undefined
+        ? answer?.B && read(answer.B)
+        : await storage.getJson<Kept>(environment.WORK_BUCKET, answer.S);
     const { run, options } = this.#request;
     const asked = { run: jobRun?.S ?? '', chunk: asNumber(jobChunk), trace: jobTrace?.S ?? '' };
     const isOfChain = asked.run === run || options.continues?.includes(asked.run);
@@ -150,7 +169,7 @@ export class AnswerTable extends Answers {
   }
 
   async #get(question: string): Promise<Kept> {
-    return this.#keptIn(await this.#place.table.get(this.#scopeOf(question)));
+    return this.#keptIn(await this.#deps.answers.get(this.#scopeOf(question)));
   }
 
   /** The time to live of an answer stays: one that expires must not come back. @returns the item before, if it was changed */
@@ -164,7 +183,7 @@ export class AnswerTable extends Answers {
 
   /** @returns the item before, if the condition was met */
   #change(question: string, change: Change): Promise<Item | undefined> {
-    return this.#place.table.update({ scope: this.#scopeOf(question), ...change, returns: 'ALL_OLD' });
+    return this.#deps.answers.update({ scope: this.#scopeOf(question), ...change, returns: 'ALL_OLD' });
   }
 
   #scopeOf(question: string): string {
@@ -173,17 +192,3 @@ export class AnswerTable extends Answers {
 }
 
 const read = (compressed: Uint8Array): Kept => JSON.parse(inflateRawSync(compressed).toString()) as Kept;
-
-/**
- * Returns a function that returns the answers of a chunk.
- *
- * @param tableName if absent, only the answers of the attempt itself are known
- */
-export function connectAnswers(
-  tableName: string | undefined,
-  work: Work,
-): (request: ChunkRequest, asker: Asker) => AnswerTable | undefined {
-  if (tableName === undefined) return () => undefined;
-  const place = { table: new LimitsTable(tableClient(), tableName), ...work };
-  return (request, asker) => new AnswerTable(place, request, asker);
-}

@@ -1,10 +1,9 @@
-/**
- * The judge’s answers in this process by question: by the digest of the judge's input about a capture, for any scorers.
- */
+/** The judge’s answers to a question: to the digest of its input about a capture, for any scorers. */
 
 import type { JudgeSpend } from '../../core/contract/receipts.ts';
 import { VERDICT_ERRORS } from '../../judge/errors.ts';
 import type { JudgeResult, JudgeScorer, Verdict } from '../../judge/types.ts';
+import type { AnswerTable } from './answer-table.ts';
 
 /** An answer to the question of one scorer. */
 interface Answer {
@@ -35,49 +34,17 @@ export interface AskedJob {
 
 export const NOTHING_KEPT: Kept = { answers: [], leftOpen: [], paid: [] };
 
-export class Answers {
-  readonly #kept = new Map<string, Kept>();
+/** Where answers are kept. Another process may hold a question for a while; see `AnswerTable`. */
+export type KeptAnswers = Pick<AnswerTable, 'acquire' | 'keep' | 'release'>;
 
-  /**
-   * Claims a question, unless the stored data about it is sufficient. Waits while another chunk asks the same question.
-   *
-   * @returns the stored data
-   * @throws RetryableError `ChunkOutOfTime` if the wait is aborted
-   */
-  async acquire(question: string, _isEnough: (kept: Kept) => boolean, _signal: AbortSignal): Promise<Kept> {
-    return this.#kept.get(question) ?? NOTHING_KEPT;
-  }
-
-  /**
-   * Stores answers in place of the result of `acquire`, and ends the claim. @param _spend payments of this attempt for
-   * them
-   */
-  async keep(question: string, kept: Kept, _spend: JudgeSpend): Promise<void> {
-    this.#kept.set(question, kept);
-  }
-
-  /** Lets other chunks ask immediately, because this chunk does not ask or got no answer. */
-  async release(_question: string): Promise<void> {}
-
-  /**
-   * Leaves a question to the batch job of the chunk.
-   *
-   * @param _isAnswered whether a job of an earlier run has answered
-   * @returns the stored data; `claimed` if another chunk of the run has claimed the question, or an earlier run has and
-   *   its job has answered
-   */
-  async acquireForJob(
-    question: string,
-    _trace: string,
-    _isAnswered: (job: AskedJob) => Promise<boolean>,
-  ): Promise<Kept | 'claimed'> {
-    return this.#kept.get(question) ?? NOTHING_KEPT;
-  }
-
-  /** Returns the payments of other attempts at the chunk for these questions, by request id. */
-  async paidByOthers(_questions: ReadonlySet<string>): Promise<Record<string, JudgeSpend>> {
-    return {};
-  }
+/** Returns answers that are kept in this process alone. */
+export function ownAnswers(): KeptAnswers {
+  const known = new Map<string, Kept>();
+  return {
+    acquire: async (question) => known.get(question) ?? NOTHING_KEPT,
+    keep: async (question, kept) => void known.set(question, kept),
+    release: async () => undefined,
+  };
 }
 
 const { guardrail, filtered, tooLong, rejected } = VERDICT_ERRORS;

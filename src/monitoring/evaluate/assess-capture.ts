@@ -15,7 +15,7 @@ import { addSpend, emptySpend } from '../../judge/spend.ts';
 import type { JudgeMoney, JudgeResult, JudgeScorer, Scorer, Verdict } from '../../judge/types.ts';
 import type { NewAssessment } from '../../mlflow/types.ts';
 import type { ScorerOutcome } from '../outcomes/line-outcome.ts';
-import { Answers, type Kept, knownVerdicts, leftToJudge, paidElsewhere, withResult } from './answers.ts';
+import { type Kept, type KeptAnswers, knownVerdicts, leftToJudge, paidElsewhere, withResult } from './answers.ts';
 import {
   codeAssessments,
   failedAssessment,
@@ -83,15 +83,15 @@ export class CaptureAssessor {
   batch: BatchAnswers | undefined;
   readonly #run: string;
   readonly #deps: AssessDependencies;
-  readonly #answers: Answers;
+  readonly #answers: KeptAnswers;
   #functions: ReturnType<NonNullable<AssessDependencies['functions']>> | undefined;
   /** The questions that this attempt is asking now. */
   readonly #asking = new Map<string, Promise<unknown>>();
 
-  constructor(run: string, deps: AssessDependencies) {
+  constructor(run: string, deps: AssessDependencies, answers: KeptAnswers) {
     this.#run = run;
     this.#deps = deps;
-    this.#answers = deps.answers ?? new Answers();
+    this.#answers = answers;
   }
 
   /** @returns the time for the synchronous work on the capture, in milliseconds */

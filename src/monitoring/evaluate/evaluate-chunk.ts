@@ -26,6 +26,7 @@ import { LineOutcomes } from '../outcomes/line-outcome.ts';
 import { rowsOf } from '../outcomes/rows.ts';
 import { attemptFacts, withReceipt } from '../receipts.ts';
 import { createsTraces } from '../write/sent-traces.ts';
+import { AnswerTable } from './answer-table.ts';
 import { CaptureAssessor, type CaptureOutcome, NOT_JUDGED } from './assess-capture.ts';
 import type { PlannedWork } from './outcome-of.ts';
 import { NO_TRACE_YET, pendingVerdicts } from './pending-verdicts.ts';
@@ -52,9 +53,8 @@ const FINISH_RESERVE_MS = 60_000;
  * @example
  *     const receipt = await evaluateChunk(request, { ...deps, judge, scorers });
  */
-export async function evaluateChunk(request: ChunkRequest, deps: EvaluateDependencies): Promise<EvaluateReceipt> {
-  return withReceipt(deps, new EvaluateChunk(request, deps));
-}
+export const evaluateChunk = (request: ChunkRequest, deps: EvaluateDependencies): Promise<EvaluateReceipt> =>
+  withReceipt(deps, new EvaluateChunk(request, deps));
 
 /** One attempt at a chunk. Without scorers, it only writes traces. */
 class EvaluateChunk {
@@ -62,6 +62,7 @@ class EvaluateChunk {
   readonly #deps: EvaluateDependencies;
   readonly #startedAt = new Date().toISOString();
   readonly #predictions: ChunkPredictions;
+  readonly #answers: AnswerTable;
   readonly #assessor: CaptureAssessor;
   readonly #writer: VerdictWriter;
   readonly #outcomes: LineOutcomes;
@@ -87,7 +88,8 @@ class EvaluateChunk {
     this.#mayCreate = mayCreate;
     this.#judges = deps.scorers.length > 0;
     this.#predictions = new ChunkPredictions(deps.environment);
-    this.#assessor = new CaptureAssessor(request.run, deps);
+    this.#answers = new AnswerTable(request, deps);
+    this.#assessor = new CaptureAssessor(request.run, deps, this.#answers);
     this.#outcomes = new LineOutcomes(request, deps.environment);
     this.#writer = new VerdictWriter(request, deps, this.#outcomes);
     const scorers = this.#judges ? deps.scorers : undefined;
@@ -126,8 +128,7 @@ class EvaluateChunk {
   }
 
   async #evaluate(): Promise<void> {
-    const { openBatch } = this.#deps;
-    this.#assessor.batch = await openBatch?.();
+    this.#assessor.batch = await this.#deps.openBatch?.();
     const atWork = await LineAtWork.open(this.#request, this.#deps);
     for (const question of atWork.asked) this.#repeated.add(question);
     const heavy = heavyCapturesOf(this.#request, this.#deps, this.#deps.scorers);
@@ -157,7 +158,7 @@ class EvaluateChunk {
     } finally {
       await this.#writer.flush().finally(() => this.#outcomes.duplicates(duplicates, askedOf(this.#deps.scorers)));
     }
-    this.#paidByOthers = (await this.#deps.answers?.paidByOthers(this.#repeated)) ?? {};
+    this.#paidByOthers = await this.#answers.paidByOthers(this.#repeated);
     await closeLines(this.#request, this.#deps, this.#outcomes);
     this.#isLogged = true;
     const failure = this.#stop ?? this.#withoutAnswer ?? this.#writer.functionFailure;
@@ -224,7 +225,7 @@ class EvaluateChunk {
     const { options, run } = this.#request;
     const { traceId, notTraffic } = line;
     const capture = line.read();
-    const isAsked = isRepeated(this.#request) && this.#deps.answers !== undefined;
+    const isAsked = isRepeated(this.#request) && this.#judges;
     const question = isAsked ? this.#assessor.questionOf({ traceId, capture }) : undefined;
     const stored = allStored.get(traceId);
     const others = isAsked ? this.#assessor.functionQuestions(capture, { ...line, stored }, scorers) : [];
@@ -316,9 +317,7 @@ const WITHOUT_ANSWER = new Set(['JudgeBatchFailed', 'JudgeBatchRefused']);
  * Writes only the missing traces, and a receipt whether it succeeds or fails. @throws the error that stopped the chunk
  */
 export function logChunk(request: ChunkRequest, deps: ChunkDependencies): Promise<LogReceipt> {
-  const chunk = new EvaluateChunk(request, { ...deps, ...NO_JUDGE }, true);
-  return withReceipt(deps, {
-    run: () => chunk.run(),
-    receipt: (failure) => chunk.logReceipt(failure),
-  });
+  // Nothing is asked, so that no table of answers is used.
+  const chunk = new EvaluateChunk(request, { ...deps, ...NO_JUDGE, answers: deps.table }, true);
+  return withReceipt(deps, { run: () => chunk.run(), receipt: (failure) => chunk.logReceipt(failure) });
 }

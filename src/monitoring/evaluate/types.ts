@@ -5,8 +5,8 @@ import type { ScorerFunction } from '../../judge/functions/scorer-function.ts';
 import type { AlwaysRule } from '../../judge/scorers/always-rules.ts';
 import type { Judge, JudgeMoney, Scorer } from '../../judge/types.ts';
 import type { SpendingLimit } from '../../limits/spending-limit.ts';
+import type { LimitsTable } from '../../limits/table.ts';
 import type { ChunkDependencies } from '../chunk/attempt.ts';
-import type { Answers } from './answers.ts';
 
 export interface EvaluateDependencies extends ChunkDependencies {
   judge: Judge;
@@ -16,8 +16,8 @@ export interface EvaluateDependencies extends ChunkDependencies {
   functions?(signal: AbortSignal): ReadonlyMap<string, Pick<ScorerFunction, 'ask'>>;
   /** Absent when no budget is set. */
   limit?: SpendingLimit;
-  /** The judge's known answers. Absent: only the answers of this attempt. */
-  answers?: Answers | undefined;
+  /** The table of the judge's answers. */
+  answers: LimitsTable;
   /** Reads the answers of a batch job for the chunk. */
   openBatch?(): Promise<BatchAnswers>;
   /** Overrides the time for the work on one capture, its scorers included. Milliseconds. */
@@ -36,7 +36,7 @@ export const NO_JUDGE: Pick<EvaluateDependencies, 'judge' | 'scorers' | 'always'
 };
 
 /** The dependencies for assessing one capture. */
-export type AssessDependencies = Pick<EvaluateDependencies, 'judge' | 'functions' | 'limit' | 'answers' | 'timeMs'>;
+export type AssessDependencies = Pick<EvaluateDependencies, 'judge' | 'functions' | 'limit' | 'timeMs'>;
 
 /** The answers of a batch job to the requests of a chunk. */
 export interface BatchAnswers {

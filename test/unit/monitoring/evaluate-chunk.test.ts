@@ -13,10 +13,8 @@ import type { Ask } from '../../../src/judge/transports/transport.ts';
 import type { CodeScorer, JudgeScorer, ModelAnswer, Scorer } from '../../../src/judge/types.ts';
 import { Lock } from '../../../src/limits/lock.ts';
 import { OwnLimit } from '../../../src/limits/spending-limit.ts';
-import { LimitsTable } from '../../../src/limits/table.ts';
 import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
 import { JUDGE_COST } from '../../../src/mlflow/types.ts';
-import { AnswerTable } from '../../../src/monitoring/evaluate/answer-table.ts';
 import { evaluateChunk, logChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/types.ts';
 import { chunkState } from '../../../src/monitoring/receipts.ts';
@@ -63,6 +61,7 @@ class Rig {
       environment,
       always: () => undefined,
       table: memoryLimits(this.table),
+      answers: memoryLimits(this.answers),
       remainingMs,
     };
   }
@@ -71,20 +70,10 @@ class Rig {
     return chunkRequest(this.storage, lines, more, chunk);
   }
 
-  /** @param ms the time until the function has certainly ended */
-  evaluate(
-    request: ChunkRequest,
-    { ms = 900_000, ...deps }: Partial<EvaluateDependencies> & { ms?: number } = {},
-  ): Promise<EvaluateReceipt> {
+  evaluate(request: ChunkRequest, deps: Partial<EvaluateDependencies> = {}): Promise<EvaluateReceipt> {
     this.#requests += 1;
     const requestId = `r${this.#requests}`;
-    const place = {
-      table: new LimitsTable(this.answers.client, 'answers'),
-      storage: this.storage.storage,
-      workBucket: 'work',
-    };
-    const answers = new AnswerTable(place, request, { requestId, untilMs: Date.now() + ms });
-    return evaluateChunk(request, { ...this.deps, requestId, answers, ...deps });
+    return evaluateChunk(request, { ...this.deps, requestId, ...deps });
   }
 
   /** The number of questions whose answers are kept. */
@@ -533,7 +522,7 @@ describe('a request that two chunks of a run make', () => {
     expect((await rig.evaluate(second)).counts.newVerdicts).toBe(4);
     // Killed during the call: its claim is in force until its function has certainly ended.
     const dead = new Rig(() => new Promise<never>(() => {}));
-    void dead.evaluate(dead.request(LINES), { ms: 46_000 });
+    void dead.evaluate(dead.request(LINES), { remainingMs: () => 160_000 });
     while (dead.answers.items.size < LINES.length) await settled();
     const { judge, asks } = scriptedJudge();
     const [, other] = both(dead);
@@ -542,7 +531,7 @@ describe('a request that two chunks of a run make', () => {
     await expect(hurried).rejects.toMatchObject({ name: 'ChunkOutOfTime' });
     expect(asks).toHaveLength(1);
     const time = jest.spyOn(Date, 'now');
-    time.mockReturnValue(Math.round(performance.timeOrigin + performance.now()) + 47_000);
+    time.mockReturnValue(Math.round(performance.timeOrigin + performance.now()) + 161_000);
     try {
       const { counts } = await dead.evaluate({ ...other, attempt: 1 }, { judge });
       expect(counts).toMatchObject({ newVerdicts: 4, alreadyThere: 0 });

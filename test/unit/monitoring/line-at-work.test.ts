@@ -10,10 +10,10 @@ import { connectBatchJudge } from '../../../src/judge/connect.ts';
 import { askedOf, isCodeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { LimitsTable } from '../../../src/limits/table.ts';
 import { prepareChunk } from '../../../src/monitoring/batch/prepare.ts';
-import { Answers } from '../../../src/monitoring/evaluate/answers.ts';
+import { AnswerTable } from '../../../src/monitoring/evaluate/answer-table.ts';
 import { evaluateChunk, logChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
-import { MemoryTable } from '../../doubles/memory-table.ts';
+import { MemoryTable, memoryLimits } from '../../doubles/memory-table.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { scriptedJudge } from '../../doubles/scripted-judge.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
@@ -60,7 +60,8 @@ class Rig {
     // What is left of a killed attempt gets no further.
     const send = (command: UpdateItemCommand) =>
       attempt === this.attempts ? this.#table.send(command) : new Promise(() => undefined);
-    return { ...given, table: new LimitsTable({ send } as unknown as DynamoDBClient, 'table'), remainingMs };
+    const table = new LimitsTable({ send } as unknown as DynamoDBClient, 'table');
+    return { ...given, table, answers: memoryLimits(), remainingMs };
   }
 
   /** Lets the function go on, unless it is killed here. */
@@ -189,17 +190,17 @@ test('a line that was traced and kills the evaluation gets an error per scorer, 
   expect(errors).toEqual(Array.from({ length: count }, () => 'FunctionKilled'));
 });
 
+const { acquireForJob } = AnswerTable.prototype;
+
 test('a line that kills the preparation of a batch is left out there, and in quarantine after it', async () => {
   const lines = linesOf(4);
   const deadly = idOf(lines[1] ?? '');
   const prepare = (request: ChunkRequest, rig: Rig) => {
-    const answers = new Answers();
-    const { acquireForJob } = answers;
-    answers.acquireForJob = async (question, traceId, isAnswered) => {
-      await rig.survive(traceId);
-      return acquireForJob.call(answers, question, traceId, isAnswered);
-    };
-    const deps = { ...rig.deps, scorers, always: () => undefined, ...connectBatchJudge(environment), answers };
+    jest.spyOn(AnswerTable.prototype, 'acquireForJob').mockImplementation(async function (this: AnswerTable, ...of) {
+      await rig.survive(of[1]);
+      return acquireForJob.apply(this, of);
+    });
+    const deps = { ...rig.deps, scorers, always: () => undefined, ...connectBatchJudge(environment) };
     return prepareChunk(request, deps as unknown as Parameters<typeof prepareChunk>[1]);
   };
   const rig = new Rig(lines, (request, one) => (request.phase === 'prepare' ? prepare : evaluate)(request, one));

@@ -6,13 +6,11 @@ import type { EvaluateReceipt, LogReceipt } from '../../../src/core/contract/rec
 import { CallFailure } from '../../../src/judge/errors.ts';
 import { PAIRWISE_SCORER, pairwiseJudge } from '../../../src/judge/pairwise.ts';
 import type { ModelAnswer } from '../../../src/judge/types.ts';
-import { LimitsTable } from '../../../src/limits/table.ts';
-import { AnswerTable } from '../../../src/monitoring/evaluate/answer-table.ts';
 import { evaluateChunk, logChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { pairReader } from '../../../src/monitoring/evaluate/reply-pair.ts';
 import { registerReplay, replayInferenceId } from '../../../src/replay/marks/believe.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
-import { MemoryTable, memoryWriting } from '../../doubles/memory-table.ts';
+import { MemoryTable, memoryLimits, memoryWriting } from '../../doubles/memory-table.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { scriptedJudge, told } from '../../doubles/scripted-judge.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
@@ -85,10 +83,9 @@ class Rig {
     const request = this.#request(lines, isReplay);
     this.#attempts += 1;
     const requestId = `r${this.#attempts}`;
-    const place = { table: new LimitsTable(this.answers.client, 'answers'), storage, workBucket: 'work' };
     return evaluateChunk(request, {
       ...{ storage, store: this.store, environment, requestId, ...memoryWriting() },
-      answers: new AnswerTable(place, request, { requestId, untilMs: Date.now() + 900_000 }),
+      answers: memoryLimits(this.answers),
       judge: pairwiseJudge(judge, pairReader(storage, environment)),
       scorers: [PAIRWISE_SCORER],
       always: () => undefined,

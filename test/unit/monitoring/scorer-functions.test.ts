@@ -6,7 +6,6 @@ import { AdaptiveLimiter } from '../../../src/judge/calls/limiter.ts';
 import { connectFunctions } from '../../../src/judge/functions/connect.ts';
 import { functionScorer } from '../../../src/judge/scorers/scorer-set.ts';
 import { OwnLimit } from '../../../src/limits/spending-limit.ts';
-import { AnswerTable } from '../../../src/monitoring/evaluate/answer-table.ts';
 import { type Invoked, lambdaServer, valuesFor } from '../../doubles/lambda-server.ts';
 import { memoryLimits } from '../../doubles/memory-table.ts';
 import { ChunkRig, CODE, JUDGED, LLM } from '../../helpers/chunk-rig.ts';
@@ -45,9 +44,7 @@ class Functions {
     const retry = { attempts: 3, baseMs: 1 };
     const connect = connectFunctions({ limits: {}, limiter: new AdaptiveLimiter(), table, retry });
     const { scorers, functions } = await connect([...LLM, scorerOf(of), ...CODE], request.run, limit);
-    const place = { table: this.answers, storage: this.rig.storage.storage, workBucket: 'work' };
-    const answers = new AnswerTable(place, request, { requestId: `a${Math.random()}`, untilMs: 0 });
-    return { scorers, functions, answers, ...(limit && { limit }) };
+    return { scorers, functions, answers: this.answers, ...(limit && { limit }) };
   }
 
   async evaluate(count: number, ...of: [of?: object, limit?: OwnLimit]) {
