@@ -12,7 +12,7 @@ import { MAX_REPLY_BYTES } from '../../src/judge/functions/contract.ts';
 import { replyTooLong, ScorerFault } from '../../src/judge/functions/read-reply.ts';
 import { type Invoke, ScorerFunction } from '../../src/judge/functions/scorer-function.ts';
 import { judgeScorerSchema } from '../../src/judge/scorer-schema.ts';
-import type { JudgeScorer } from '../../src/judge/types.ts';
+import type { FunctionScorer } from '../../src/judge/types.ts';
 
 /** The time limit of a batch, and of loading the file. */
 const SECONDS = 60;
@@ -132,7 +132,7 @@ export async function openScorerFile(path: string, python = 'python3', signal = 
     throw new PermanentError('ScorerFileUnusable', fault ?? '');
   }
   const asks = { arn: path, qualifier: 'file', seconds: SECONDS };
-  const scorers = data.scorers.map(({ name, values, needs }): JudgeScorer => {
+  const scorers = data.scorers.map(({ name, values, needs }): FunctionScorer => {
     const kind = typeof values === 'string' ? { kind: values } : { kind: 'categories' as const, values };
     return { kind: 'judge', name, version: 'file', question: `Asks ${path}`, values: kind, needs, asks };
   });

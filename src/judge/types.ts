@@ -8,6 +8,8 @@ import type { AssessmentValue } from '../mlflow/types.ts';
 import type { codeScorerSchema, exampleSchema, judgeScorerSchema } from './scorer-schema.ts';
 
 export type JudgeScorer = Readonly<z.infer<typeof judgeScorerSchema>>;
+/** A scorer that is a Lambda function. */
+export type FunctionScorer = JudgeScorer & Required<Pick<JudgeScorer, 'asks'>>;
 export type ScorerExample = z.infer<typeof exampleSchema>;
 export type CodeScorer = z.infer<typeof codeScorerSchema>;
 export type Scorer = JudgeScorer | CodeScorer;

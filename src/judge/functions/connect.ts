@@ -3,8 +3,8 @@ import type { Limits } from '../../limits/limits.ts';
 import type { SpendingLimit } from '../../limits/spending-limit.ts';
 import { expiry, type LimitsTable } from '../../limits/table.ts';
 import type { AdaptiveLimiter } from '../calls/limiter.ts';
-import { functionSource, isFunctionScorer, withVersion } from '../scorers/scorer-set.ts';
-import type { JudgeScorer, Scorer } from '../types.ts';
+import { isFunctionScorer, withVersion } from '../scorers/scorer-set.ts';
+import type { FunctionScorer, Scorer } from '../types.ts';
 import { functionVersions, lambdaInvoke } from './lambda-invoke.ts';
 import { type FunctionOptions, ScorerFunction } from './scorer-function.ts';
 
@@ -36,13 +36,17 @@ interface FunctionConnections extends Pick<FunctionOptions, 'retry'> {
  */
 export function connectFunctions({ limits, limiter, table, retry }: FunctionConnections) {
   const connections = new Map<string, Pick<FunctionOptions, 'invoke' | 'limiter' | 'limits'>>();
-  const connectionOf = (scorer: JudgeScorer, asks: NonNullable<JudgeScorer['asks']>) => {
-    const id = JSON.stringify([functionSource(scorer), asks]);
-    const known = connections.get(id);
-    if (known !== undefined) return known;
-    const made = { invoke: lambdaInvoke(asks), limiter: limiter.follower(), limits: limits.scorer?.(asks) };
-    connections.set(id, made);
-    return made;
+  const connectionOf = (scorer: FunctionScorer) => {
+    const { asks } = scorer;
+    const id = JSON.stringify(asks);
+    const connect = () => ({
+      invoke: lambdaInvoke(scorer),
+      limiter: limiter.follower(),
+      limits: limits.scorer?.(asks),
+    });
+    const connection = connections.get(id) ?? connect();
+    connections.set(id, connection);
+    return connection;
   };
   return async (
     all: readonly Scorer[],
@@ -56,7 +60,7 @@ export function connectFunctions({ limits, limiter, table, retry }: FunctionConn
       new Map(
         scorers.filter(isFunctionScorer).map((scorer) => {
           const overPrice = markOf(table, run, scorer.name);
-          const options = { ...connectionOf(scorer, scorer.asks), overPrice, limit, signal, retry };
+          const options = { ...connectionOf(scorer), overPrice, limit, signal, retry };
           return [scorer.name, new ScorerFunction(scorer, options)];
         }),
       );

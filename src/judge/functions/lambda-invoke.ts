@@ -4,30 +4,28 @@ import { isRetryable } from '../../core/errors/errors.ts';
 import { isAlias } from '../../core/settings/scorer-functions-setting.ts';
 import { jsonIn } from '../../core/values/json-in.ts';
 import { CallFailure, judgingError, OF_FUNCTION } from '../errors.ts';
-import { functionSource } from '../scorers/scorer-set.ts';
+import { functionArnOf, functionSource } from '../scorers/scorer-set.ts';
 import { readAwsFailure } from '../transports/bedrock-failures.ts';
-import type { JudgeScorer } from '../types.ts';
+import type { FunctionScorer } from '../types.ts';
 import { MAX_REPLY_BYTES } from './contract.ts';
 import { errorText, replyTooLong, ScorerFault } from './read-reply.ts';
 import type { Invoke } from './scorer-function.ts';
 
-type Asks = NonNullable<JudgeScorer['asks']>;
-type Asked = JudgeScorer & { asks: Asks };
+type Asks = FunctionScorer['asks'];
 
 /** The region is that of the function. The SDK makes one attempt. */
 const clientOf = ({ arn }: Asks): LambdaClient =>
   new LambdaClient({ region: arn.split(':')[3] as string, maxAttempts: 1 });
 
 /** Connects a function. An invocation ends after its time. Without an answer it may have been paid for. */
-export function lambdaInvoke(asks: Asks): Invoke {
+export function lambdaInvoke(scorer: FunctionScorer): Invoke {
+  const { asks } = scorer;
   const client = clientOf(asks);
+  const FunctionName = functionArnOf(scorer);
   return async (request, signal) => {
     if (isAlias(asks.qualifier)) throw new CallFailure('refused', 'The version of the alias is not known');
     const late = AbortSignal.timeout(asks.seconds * 1000);
-    const invoked = new InvokeCommand({
-      FunctionName: `${asks.arn}:${asks.qualifier}`,
-      Payload: Buffer.from(request),
-    });
+    const invoked = new InvokeCommand({ FunctionName, Payload: Buffer.from(request) });
     const reply = await client
       .send(invoked, { abortSignal: AbortSignal.any([signal, late]) })
       .catch((error: unknown) => {
@@ -61,19 +59,18 @@ function functionError(text: string, asks: Asks): ScorerFault {
  *
  * @throws RetryableError `ScorerThrottled` or `ScorerUnavailable`
  */
-export async function functionVersions(scorers: readonly Asked[]): Promise<Record<string, string>> {
+export async function functionVersions(scorers: readonly FunctionScorer[]): Promise<Record<string, string>> {
   const versions: Record<string, string> = {};
-  const find = async (scorer: Asked): Promise<void> => {
-    const { name, asks } = scorer;
-    if (!isAlias(asks.qualifier)) return;
-    const asked = new GetAliasCommand({ FunctionName: asks.arn, Name: asks.qualifier });
-    const { FunctionVersion = '' } = await clientOf(asks).send(asked);
-    versions[name] = FunctionVersion;
+  const find = async (scorer: FunctionScorer): Promise<void> => {
+    const { arn: FunctionName, qualifier: Name } = scorer.asks;
+    try {
+      const { FunctionVersion = '' } = await clientOf(scorer.asks).send(new GetAliasCommand({ FunctionName, Name }));
+      versions[scorer.name] = FunctionVersion;
+    } catch (cause) {
+      const error = judgingError(readAwsFailure(cause), functionSource(scorer), undefined, OF_FUNCTION);
+      if (isRetryable(error)) throw error;
+    }
   };
-  const failed = (scorer: Asked) => (cause: unknown) => {
-    const error = judgingError(readAwsFailure(cause), functionSource(scorer), undefined, OF_FUNCTION);
-    if (isRetryable(error)) throw error;
-  };
-  await Promise.all(scorers.map((scorer) => find(scorer).catch(failed(scorer))));
+  await Promise.all(scorers.filter(({ asks }) => isAlias(asks.qualifier)).map(find));
   return versions;
 }

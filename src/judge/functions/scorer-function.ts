@@ -11,7 +11,7 @@ import { type CallLimits, canceledBeforeCall, throughLimits } from '../calls/thr
 import { afterAnswers, CallFailure, JudgeHeld, judgingError, OF_FUNCTION } from '../errors.ts';
 import { functionSource } from '../scorers/scorer-set.ts';
 import { addSpend, emptySpend } from '../spend.ts';
-import type { JudgeResult, JudgeScorer } from '../types.ts';
+import type { FunctionScorer, JudgeResult } from '../types.ts';
 import { MAX_RECORDS, MAX_REQUEST_BYTES } from './contract.ts';
 import { type RecordOutcome, readReply, ScorerFault } from './read-reply.ts';
 
@@ -48,7 +48,7 @@ interface Waiting {
 
 export class ScorerFunction {
   readonly sourceId: string;
-  readonly #scorer: JudgeScorer;
+  readonly #scorer: FunctionScorer;
   readonly #options: FunctionOptions;
   readonly #usd: number;
   #queue: Waiting[] = [];
@@ -61,11 +61,11 @@ export class ScorerFunction {
   /** The failure that ends the asking. */
   #ended: CallFailure | undefined;
 
-  constructor(scorer: JudgeScorer, options: FunctionOptions) {
+  constructor(scorer: FunctionScorer, options: FunctionOptions) {
     this.sourceId = functionSource(scorer);
     this.#scorer = scorer;
     this.#options = options;
-    this.#usd = scorer.asks?.usdPerRecord ?? 0;
+    this.#usd = scorer.asks.usdPerRecord ?? 0;
   }
 
   /**
@@ -169,7 +169,7 @@ export class ScorerFunction {
     for (const [index, one] of batch.entries()) {
       const { usd = this.#usd, ...outcome } = results[index] as Results[number];
       charge(one, usd);
-      if (usd > (this.#scorer.asks?.usdPerRecord ?? Infinity)) this.#endOverPrice();
+      if (usd > (this.#scorer.asks.usdPerRecord ?? Infinity)) this.#endOverPrice();
       this.#resolve(one, outcome);
     }
   }

@@ -8,7 +8,7 @@ import { PermanentError } from '../../core/errors/errors.ts';
 import type { Guidelines } from '../../core/settings/guidelines-setting.ts';
 import { functionArn, type ScorerFunctions } from '../../core/settings/scorer-functions-setting.ts';
 import { codeScorerSchema, judgeScorerSchema } from '../scorer-schema.ts';
-import type { CodeScorer, JudgeScorer, Scorer, ScorerExample } from '../types.ts';
+import type { CodeScorer, FunctionScorer, JudgeScorer, Scorer, ScorerExample } from '../types.ts';
 import { codeScorers } from './code-scorers.ts';
 import defaultScorers from './default-scorers.json' with { type: 'json' };
 import examples from './scorer-examples.json' with { type: 'json' };
@@ -81,11 +81,14 @@ export function functionScorer(name: string, { arn: given, ...of }: ScorerFuncti
 export const functionSource = ({ asks }: JudgeScorer): string =>
   asks === undefined ? '' : `lambda:/${asks.arn.split(':').at(-1)}:${asks.qualifier}`;
 
+/** Returns the ARN of a scorer's function with its version or alias. Equal records have the same answer from it. */
+export const functionArnOf = ({ asks }: FunctionScorer): string => `${asks.arn}:${asks.qualifier}`;
+
 /** Returns the scorer with a version of its function in place of an alias. */
-export const withVersion = <S extends JudgeScorer>(scorer: S, qualifier = scorer.version): S => ({
+export const withVersion = (scorer: FunctionScorer, qualifier = scorer.version): FunctionScorer => ({
   ...scorer,
   version: qualifier,
-  ...(scorer.asks && { asks: { ...scorer.asks, qualifier } }),
+  asks: { ...scorer.asks, qualifier },
 });
 
 /** Returns the scorer with examples for the judge. Its version contains a digest of them. */
@@ -143,7 +146,7 @@ export const isJudgeScorer = (scorer: Scorer): scorer is JudgeScorer => scorer.k
 /** A scorer that asks a model, and no function. */
 export const isModelScorer = (scorer: Scorer): scorer is JudgeScorer =>
   scorer.kind === 'judge' && scorer.asks === undefined;
-export const isFunctionScorer = (scorer: Scorer): scorer is JudgeScorer & Required<Pick<JudgeScorer, 'asks'>> =>
+export const isFunctionScorer = (scorer: Scorer): scorer is FunctionScorer =>
   scorer.kind === 'judge' && scorer.asks !== undefined;
 export const isCodeScorer = (scorer: Scorer): scorer is CodeScorer => scorer.kind === 'code';
 

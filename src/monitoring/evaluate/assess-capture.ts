@@ -10,10 +10,11 @@ import { timeOf, withinTime } from '../../core/process/within-time.ts';
 import { answeredBefore, type HeldFor, JudgeHeld } from '../../judge/errors.ts';
 import { type RecordSource, scorerRecord } from '../../judge/functions/record.ts';
 import { questionOf } from '../../judge/question.ts';
-import { functionSource, isFunctionScorer, isModelScorer } from '../../judge/scorers/scorer-set.ts';
+import { functionArnOf, isFunctionScorer, isModelScorer } from '../../judge/scorers/scorer-set.ts';
 import { addSpend, emptySpend } from '../../judge/spend.ts';
 import type { JudgeMoney, JudgeResult, JudgeScorer, Scorer, Verdict } from '../../judge/types.ts';
 import type { NewAssessment } from '../../mlflow/types.ts';
+import type { BatchAnswers } from '../batch/answers.ts';
 import type { ScorerOutcome } from '../outcomes/line-outcome.ts';
 import { type Kept, type KeptAnswers, knownVerdicts, leftToJudge, paidElsewhere, withResult } from './answers.ts';
 import {
@@ -25,7 +26,7 @@ import {
   withoutWords,
 } from './assessments.ts';
 import type { PendingVerdicts } from './pending-verdicts.ts';
-import type { AssessDependencies, BatchAnswers } from './types.ts';
+import type { AssessDependencies } from './types.ts';
 
 interface Work {
   traceId: string;
@@ -110,7 +111,12 @@ export class CaptureAssessor {
    * @param signal ends the asking; `undefined`: only the scorers without a judge assess the capture
    */
   async assess(work: Work, signal: AbortSignal | undefined): Promise<CaptureOutcome> {
-    const outcome = await this.#outcome(work, signal).catch((error: unknown) => this.#failed(work, error));
+    const outcome = await this.#outcome(work, signal).catch((error: unknown) => {
+      // An exception that is not a named error comes from the capture. The other captures continue.
+      const fault = ownFault(error);
+      if (fault === undefined) throw error;
+      return this.errors(work, fault);
+    });
     return bareIf(work.capture.content === 'none', outcome);
   }
 
@@ -126,7 +132,7 @@ export class CaptureAssessor {
     // One record is for all scorers. Only its text stays in memory.
     const made = read((capture) => {
       const { record, digest } = withinTime(this.timeMsOf(capture), () => scorerRecord(capture, work));
-      const questions = scorers.map((scorer) => digest(functionSource(scorer)));
+      const questions = scorers.map((scorer) => digest(functionArnOf(scorer)));
       return { questions, record: JSON.stringify(record), isBare: capture.content === 'none' };
     });
     const outcomes = scorers.map(async (scorer, at): Promise<CaptureOutcome> => {
@@ -164,16 +170,6 @@ export class CaptureAssessor {
       failedAssessment(scorer, this.#deps.judge.sourceId, this.contextOf(work), fault, code),
     );
     return { assessments, without: [] };
-  }
-
-  /**
-   * An exception that is not a named error comes from the capture: it gets error assessments, and the other captures
-   * continue.
-   */
-  #failed(work: Work, error: unknown): CaptureOutcome {
-    const fault = ownFault(error);
-    if (fault === undefined) throw error;
-    return this.errors(work, fault);
   }
 
   async #outcome(work: Work, signal: AbortSignal | undefined): Promise<CaptureOutcome> {
@@ -241,7 +237,7 @@ export class CaptureAssessor {
     const functions = scorers.filter(isFunctionScorer);
     const digests = () => {
       const { digest } = scorerRecord(capture, work);
-      return functions.map((scorer) => digest(functionSource(scorer)));
+      return functions.map((scorer) => digest(functionArnOf(scorer)));
     };
     return functions.length === 0 ? [] : unlessFaulty(this.timeMsOf(capture), digests, () => []);
   }
