@@ -8,7 +8,7 @@ import { shellWord } from '../../src/core/text/shell-word.ts';
 import { durationText } from '../../src/core/text/terminal-text.ts';
 import type { Health } from '../../src/health/findings.ts';
 import { tracesUrl } from '../../src/mlflow/trace-url.ts';
-import type { FailedChunk } from '../../src/monitoring/failed-chunk.ts';
+import type { FailedChunk } from '../../src/monitoring/summary.ts';
 import { isPlanned, type RunReport } from '../operate/run-report.ts';
 import TEXTS from './run-texts.json' with { type: 'json' };
 import type { DeployedStack } from './stack.ts';

@@ -42,7 +42,7 @@ const limits = connectLimits(environment, limiter);
 const learned = connectLearned(environment);
 const settings = { ...environment, shared: { limiter, limits: limits.judge, learned: learned.of } };
 const mlflow = connectMlflow(environment, storage.s3, limits.mlflow);
-const judging = connectJudge(settings);
+const judging = lazily(() => connectJudge(settings));
 const judgeOfPairs = lazily(() => judgeOf(settings));
 /** No preference between two replies fails, so a cascade would ask both models. */
 const pairs = ({ environment: redacted }: ChunkDependencies) => ({

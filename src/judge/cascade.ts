@@ -37,15 +37,11 @@ function merged(
 
 /** Returns the first judge's passing verdicts, under its name. */
 const standingOf = (first: Judge, scorers: readonly JudgeScorer[], { verdicts }: JudgeResult): Verdict[] =>
-  scorers.flatMap((scorer) =>
-    verdicts
-      .filter(
-        (verdict) => verdict.scorer === scorer.name && verdict.outcome === 'verdict' && isPass(scorer, verdict.value),
-      )
-      .map((verdict) => ({ ...verdict, source: first.sourceId })),
-  );
-
-const NONE: ReadonlySet<string> = new Set();
+  scorers.flatMap((scorer) => {
+    const verdict = verdicts.find(isOf(scorer.name));
+    const stands = verdict?.outcome === 'verdict' && isPass(scorer, verdict.value);
+    return stands ? [{ ...verdict, source: first.sourceId }] : [];
+  });
 
 const isOf =
   (name: string) =>
@@ -66,11 +62,11 @@ export function cascade(first: Judge, main: Judge): Judge {
     },
     async judge(capture, scorers, signal, money) {
       // Read the answer of a batch job in any case, whatever was left open before.
-      const left = money?.answer === undefined ? (money?.leftOpen ?? NONE) : NONE;
-      const asked = scorers.filter(({ name }) => !left.has(name)).map(askedFirst);
+      const left = money?.answer === undefined ? money?.leftOpen : undefined;
+      const asked = scorers.filter(({ name }) => !left?.has(name)).map(askedFirst);
       const early = await first.judge(capture, asked, signal, money).catch((error: unknown) => {
         const before = answeredBefore(error);
-        const answered = scorers.filter(({ name }) => left.has(name) || before.verdicts.some(isOf(name)));
+        const answered = scorers.filter(({ name }) => left?.has(name) || before.verdicts.some(isOf(name)));
         const standing = standingOf(first, answered, before);
         throw afterAnswers(error as Error, merged(answered, before, standing, answeredBefore(undefined)));
       });

@@ -28,21 +28,11 @@ import { sageMakerTransport } from './transports/sagemaker.ts';
 import type { JudgeTransport } from './transports/transport.ts';
 import type { CallUsage, Judge, JudgeMoney, JudgeScorer } from './types.ts';
 
-/**
- * Returns a function that creates the judge at its first call, and returns the same judge from then on.
- *
- * @example
- *     const judging = connectJudge(environment);
- *     const { judge, scorers } = judging();   // in each invocation
- */
+/** Connects the judge of a function, with its scorers and rules. */
 export function connectJudge(environment: FunctionSettings) {
   const scorers = activeScorers(environment);
   const always = createAlwaysRule(environment.EVALUATION_ALWAYS, scorers.filter(isCodeScorer));
-  let judge: Judge | undefined;
-  return () => {
-    judge ??= cascadeOf(environment);
-    return { judge, scorers, always };
-  };
+  return { judge: cascadeOf(environment), scorers, always };
 }
 
 /** Returns the cost of a call. A stand-in is free, whatever the model costs. */

@@ -5,7 +5,7 @@
 
 import type { Capture, ChatMessage } from '../captures/types.ts';
 import { chatCapture } from './chat-capture.ts';
-import { afterAnswers, answeredBefore, JudgeHeld, VERDICT_ERRORS } from './errors.ts';
+import { afterAnswers, answeredBefore, JudgeHeld } from './errors.ts';
 import pairwiseScorer from './pairwise-scorer.json' with { type: 'json' };
 import { emptySpend, spentTogether, sumUsage } from './spend.ts';
 import type { Judge, JudgeMoney, JudgeResult, JudgeScorer, Verdict } from './types.ts';
@@ -95,23 +95,17 @@ export async function judgePair(
 /** @param verdicts of both orders */
 function together(verdicts: readonly Verdict[]): Verdict {
   const shared = { scorer: PAIRWISE_SCORER.name, usage: verdicts.map(({ usage }) => usage).reduce(sumUsage) };
-  const preferences: Preference[] = [];
-  const rationales: string[] = [];
-  for (const [index, order] of ORDERS.entries()) {
-    const verdict = verdicts[index];
-    if (verdict?.outcome !== 'verdict') {
-      const error = verdict?.error ?? {
-        code: VERDICT_ERRORS.missing,
-        message: 'The judge did not answer about the pair',
-      };
-      return { ...shared, outcome: 'error', error };
-    }
-    const newOne = order.newIsFirst ? FIRST : SECOND;
-    preferences.push(verdict.value === EQUAL ? 'same' : verdict.value === newOne ? 'better' : 'worse');
-    rationales.push(`${order.text}: ${verdict.rationale}`);
-  }
-  const [first, second] = preferences as [Preference, Preference];
-  const value = first === second ? first : first === 'same' || second === 'same' ? 'same' : 'undecided';
+  const given = verdicts.filter((verdict) => verdict.outcome === 'verdict');
+  const failed = verdicts.find((verdict) => verdict.outcome === 'error');
+  if (failed !== undefined) return { ...shared, outcome: 'error', error: failed.error };
+  const [first, second] = ORDERS.map(({ newIsFirst }, index): Preference => {
+    const value = given[index]?.value;
+    if (value === EQUAL) return 'same';
+    return value === (newIsFirst ? FIRST : SECOND) ? 'better' : 'worse';
+  });
+  const rationales = ORDERS.map(({ text }, index) => `${text}: ${given[index]?.rationale}`);
+  const isAgreed = first !== undefined && first === second;
+  const value = isAgreed ? first : first === 'same' || second === 'same' ? 'same' : 'undecided';
   return { ...shared, outcome: 'verdict', value, rationale: rationales.join('\n\n') };
 }
 

@@ -1,7 +1,9 @@
 /** Sums up a run from its plan and its receipts: the two equations, the money, and the failures. */
 
+import type { LineChunk } from '../captures/lines/chunks.ts';
+import type { ObjectPlace } from '../core/contract/execution.ts';
 import type { RetryInput } from '../core/contract/input.ts';
-import type { ManifestLine } from '../core/contract/payloads.ts';
+import type { CaptureRange, ManifestLine } from '../core/contract/payloads.ts';
 import type { QualityCell } from '../core/contract/quality.ts';
 import {
   type BatchReport,
@@ -26,11 +28,19 @@ import { addTree } from '../quality/count-tree.ts';
 import type { ScorerOutcomes } from '../quality/outcomes.ts';
 import { cacheMissedText, isCacheMissed } from './cache-missed.ts';
 import { addEstimates } from './counts.ts';
-import { type FailedChunk, failedChunk } from './failed-chunk.ts';
 import { addChunkSpend, type ChunkState, unreportedAttempts } from './receipts.ts';
 
 /** `unfinished`: the next part of the summary continues. */
 type RunStatus = 'succeeded' | 'failed' | 'duplicate' | 'dryRun' | 'unfinished';
+
+/** A chunk that failed, or a range of it whose file could not be read although the others were. */
+export interface FailedChunk extends ObjectPlace, Pick<LineChunk, 'start' | 'end' | 'firstLine' | 'lines'> {
+  chunk: number;
+  step: 'log' | 'evaluate';
+  /** The number of its ranges, if it has several; the place is that of the first. */
+  ranges?: number;
+  error: NamedError;
+}
 
 export interface RunSummary
   extends Pick<PlanReceipt, 'objects' | 'bytes' | 'input' | 'estimate' | 'judgeModelEnding' | 'judgeError'>,
@@ -251,6 +261,22 @@ export class SummaryBuilder {
 }
 
 const verdictTotal = (counts: VerdictCounts): number => sum(VERDICT_TERMS.map((term) => counts[term]));
+
+/** @param error the last one of the step; `undefined` if it left no receipt */
+function failedChunk(
+  { chunk, lines, ranges }: ManifestLine,
+  step: FailedChunk['step'],
+  error: NamedError | undefined,
+): FailedChunk {
+  const { bucket, key, start, end, firstLine } = ranges[0] as CaptureRange;
+  const unknown = {
+    name: 'NoReceipt',
+    message: `The ${step} step left no receipt: it timed out, was killed or never started`,
+  };
+  const several = ranges.length > 1 ? { ranges: ranges.length } : {};
+  const place = { bucket, key, start, end, firstLine, lines };
+  return { chunk, step, ...several, ...place, error: error ?? unknown };
+}
 
 /** Returns how many verdicts of each scorer are good. */
 export function goodVerdicts(verdicts: RunSummary['verdictsByScorer'], scorers: readonly Scorer[]) {

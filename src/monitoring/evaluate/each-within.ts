@@ -1,6 +1,5 @@
 /** Synchronous work on each of several items in a time that they share, where one item’s fault affects no other item. */
-import { ownFault } from '../../core/process/own-fault.ts';
-import { isOutOfTime, withinTime } from '../../core/process/within-time.ts';
+import { unlessFaulty } from '../../core/process/own-fault.ts';
 
 /**
  * Does the work on one item after the other.
@@ -15,25 +14,16 @@ export function eachWithin<T extends { name: string }, R>(
   failed: (item: T, fault: string) => R,
 ): R[] {
   const results: R[] = [];
-  const attempt = (item: T): R => {
-    try {
-      return work(item);
-    } catch (error) {
-      const fault = ownFault(error);
-      if (fault === undefined) throw error;
-      return failed(item, fault);
+  const workOnAll = (): void => {
+    for (const item of items) {
+      const ofItem = (fault: string): R => failed(item, fault);
+      results.push(unlessFaulty(Infinity, () => work(item), ofItem));
     }
   };
-  if (items.length === 0) return results;
-  try {
-    withinTime(ms, () => {
-      for (const item of items) results.push(attempt(item));
-    });
-  } catch (error) {
-    if (!isOutOfTime(error)) throw error;
+  unlessFaulty(ms, workOnAll, () => {
     const late = items.slice(results.length);
-    const fault = `${error.name}: ${late[0]?.name} took the rest of ${ms / 1000} s`;
-    for (const item of late) results.push(failed(item, fault));
-  }
+    const fault = `OutOfTime: ${late[0]?.name} took the rest of ${ms / 1000} s`;
+    results.push(...late.map((item) => failed(item, fault)));
+  });
   return results;
 }

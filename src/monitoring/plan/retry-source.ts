@@ -89,7 +89,8 @@ async function* retriedChunks(
   const scanned = new Set<string>();
   for await (const { line, state } of readChunks(work, run, done)) {
     const unit = emptyUnit(String(line.chunk + 1));
-    const unread = unreadRanges(state);
+    // The ranges that an attempt could not read, although it succeeded with others.
+    const unread = new Map((state.log.done?.unread ?? []).map(({ range, error }) => [range, error]));
     const isWhole = isUndone(state, what, original.evaluate);
     if (!isWhole && (what === 'held' || unread.size === 0)) {
       if ((line.chunk + 1) % PASSED_OVER === 0) yield { ...unit, passedOver: true };
@@ -99,7 +100,13 @@ async function* retriedChunks(
     const { experimentId } = rest;
     const { done: logged } = state.log;
     const isTraced = rest.traced ?? (unread.size === 0 && logged !== undefined && logged.refused === undefined);
-    const grown = await grownFiles(storage, state, rest.ranges);
+    // The files that grew, by the range that was read too late. The only range of a chunk fails the attempt.
+    const grown = new Map<CaptureRange, ObjectFacts>();
+    for (const [index, range] of rest.ranges.entries()) {
+      const error = rest.ranges.length === 1 ? state.log.failed?.error : unread.get(index);
+      const file = error?.name === 'CaptureChanged' ? await grownFile(storage, range) : undefined;
+      if (file !== undefined) grown.set(range, file);
+    }
     for (const object of grown.values()) {
       if (scanned.has(object.key)) continue;
       scanned.add(object.key);
@@ -123,25 +130,6 @@ async function scanAgain(storage: Storage, file: FailedFile, remainingMs: () => 
     return failedUnit(file, error);
   }
 }
-
-/** Returns the files that grew, by the range of the chunk that was read too late. */
-async function grownFiles(
-  storage: Storage,
-  state: ChunkState,
-  ranges: readonly CaptureRange[],
-): Promise<Map<CaptureRange, ObjectFacts>> {
-  const grown = new Map<CaptureRange, ObjectFacts>();
-  for (const index of overwrittenRanges(state, ranges)) {
-    const range = ranges[index];
-    const file = range && (await grownFile(storage, range));
-    if (range !== undefined && file !== undefined) grown.set(range, file);
-  }
-  return grown;
-}
-
-/** Returns the ordinals of the ranges that an attempt could not read, although it succeeded with others. */
-const unreadRanges = ({ log }: ChunkState): ReadonlySet<number> =>
-  new Set((log.done?.unread ?? []).map(({ range }) => range));
 
 /** Number of quarantine objects that are read at the same time. They contain the bytes of their lines. */
 const QUARANTINE_READS = 4;
@@ -204,15 +192,6 @@ function isNext(open: CaptureRange, entry: QuarantineEntry): boolean {
     open.lines < CHUNK_BOUNDS.maxLines &&
     entry.end - open.start < CHUNK_BOUNDS.maxBytes
   );
-}
-
-const CHANGED = 'CaptureChanged';
-
-/** Returns the ordinals of the ranges whose file was overwritten before they were read. @param ranges of the chunk */
-function overwrittenRanges({ log }: ChunkState, ranges: readonly CaptureRange[]): ReadonlySet<number> {
-  // The only range of a chunk fails the attempt.
-  if (ranges.length === 1) return new Set(log.failed?.error?.name === CHANGED ? [0] : []);
-  return new Set((log.done?.unread ?? []).filter(({ error }) => error.name === CHANGED).map(({ range }) => range));
 }
 
 /**

@@ -7,7 +7,7 @@ import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { connectBatchJudge } from '../../../src/judge/connect.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { MAX_INPUT_BYTES } from '../../../src/monitoring/batch/groups.ts';
-import { estimateChunk } from '../../../src/monitoring/plan/dry-run.ts';
+import { dryRunOf } from '../../../src/monitoring/plan/dry-run.ts';
 import { goodAnswer, scriptedJudge } from '../../doubles/scripted-judge.ts';
 import { answered, batchRig } from '../../helpers/batch-rig.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
@@ -93,13 +93,9 @@ test('a dry run counts a line once, and no line that is not a capture', async ()
   const [a, b] = ['a', 'b'].map((name) => chatLine(name)) as [string, string];
   const { requests, memory } = rig([[a, 'no capture', a, b]]);
   const [request] = requests as [ChunkRequest];
-  const seen: unknown[] = [];
-  const estimator = {
-    add: (capture: unknown, traceId: string) => void seen.push([traceId, typeof capture]),
-    result: () => undefined as never,
-  };
-  await estimateChunk(memory.storage, request.chunk, environment, request.options, [], estimator);
-  expect(seen).toEqual([a, b].map((line) => [idOf(line), 'object']));
+  const dryRun = dryRunOf({ storage: memory.storage, environment, remainingMs: () => 900_000 }, request.options);
+  await dryRun.add(request.chunk);
+  expect(dryRun.result()).toMatchObject({ captures: 2, judgedCaptures: 2 });
 });
 
 test('a capture that provokes a fault in its request stops neither its chunk nor a dry run', async () => {
@@ -111,16 +107,20 @@ test('a capture that provokes a fault in its request stops neither its chunk nor
     return batch.record(recordId, capture, ...rest);
   };
   expect(await prepare(request, { record })).toMatchObject({ records: 2, held: [] });
-  const seen: string[] = [];
-  const estimator = {
-    add: (_: unknown, traceId: string) => {
-      if (traceId === idOf(lines[1] ?? '')) throw new TypeError('is not iterable');
-      seen.push(traceId);
+  let read = 0;
+  const faulty = Object.defineProperty({ ...environment }, 'MLFLOW_EVALUATION_MODEL_PARAM', {
+    get: () => {
+      read += 1;
+      if (read === 2) throw new TypeError('is not iterable');
+      return {};
     },
-    result: () => undefined as never,
-  };
-  await estimateChunk(memory.storage, request.chunk, environment, request.options, [], estimator);
-  expect(seen).toEqual([lines[0], lines[2]].map((line) => idOf(line ?? '')));
+  });
+  const dryRun = dryRunOf(
+    { storage: memory.storage, environment: faulty, remainingMs: () => 900_000 },
+    request.options,
+  );
+  await dryRun.add(request.chunk);
+  expect(dryRun.result()).toMatchObject({ captures: 3, judgedCaptures: 2 });
 });
 
 test('of a chunk whose job failed, other chunks ask on demand at once, and a retry asks nothing that they were answered', async () => {
