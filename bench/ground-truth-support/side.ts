@@ -47,9 +47,8 @@ async function seconds(step: (cursor: string | null) => Promise<StepResult>): Pr
 const readSeconds = await seconds((cursor) => readLabelFiles({ bucket: labelBucket, prefix }, cursor, deps));
 const joinSeconds = await seconds((cursor) => joinLabels(cursor, deps));
 const measuredAt = performance.now();
-const bucket = deps.environment.WORK_BUCKET;
-const hours = await labeledHours(storage, bucket);
-const { groups } = await measureTruth(() => readLabeled(storage, bucket, hours), deps.environment.GROUND_TRUTH, {
+const hours = await labeledHours(deps);
+const { groups } = await measureTruth(() => readLabeled(deps, hours), deps.environment.GROUND_TRUTH, {
   by: 'hour',
 });
 const { user, system } = process.cpuUsage();

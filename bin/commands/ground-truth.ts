@@ -147,7 +147,7 @@ const instant = (ms: number | undefined): string | null => (ms === undefined ? n
 
 /** @throws PermanentError `NoLabels`, with the hours that have some */
 async function noLabels({ storage, outputs }: DeployedStack, { fromMs, toMs, variant }: TruthQuery): Promise<never> {
-  const hours = await labeledHours(storage, outputs.workBucket);
+  const hours = await labeledHours({ storage, workBucket: outputs.workBucket });
   const [first, last] = [hours[0], hours.at(-1)];
   throw new PermanentError('NoLabels', 'No prediction there has a label', {
     got: `${instant(fromMs) ?? 'the beginning'} to ${instant(toMs) ?? 'now'}${variant === undefined ? '' : `, variant ${variant}`}`,

@@ -121,7 +121,7 @@ export async function ratesReport(work: Work, flags: RatesFlags, { active, setti
     /** The shadow variants that are in no group, each by itself. */
     shadow: beside,
     /** The objectives of the deployed stack in the window, for all scorers and variants. */
-    objectives: await objectiveRates(work.storage, work.workBucket, settings, counted),
+    objectives: await objectiveRates(work, settings, counted),
     /** The windows or variants that were compared, if any. */
     compared:
       earlier && before

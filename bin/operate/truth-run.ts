@@ -90,7 +90,7 @@ const MAX_FILES = 1_000;
 /** Counts the labels that wait. It costs a request for each file with such labels. */
 export async function waitingLabels(storage: Storage, bucket: string) {
   const digests = new Set<string>();
-  for await (const segment of listSegments(storage, bucket, '')) {
+  for await (const segment of listSegments({ storage, workBucket: bucket })) {
     digests.add(segment.slice(0, segment.lastIndexOf('-')));
     if (digests.size > MAX_FILES) break;
   }
@@ -116,12 +116,13 @@ export async function truthFigures(
   settings: GroundTruthSettings,
   { fromMs, toMs, ...query }: TruthQuery,
 ): Promise<TruthFigures | undefined> {
-  const hours = await labeledHours(storage, bucket, {
+  const work = { storage, workBucket: bucket };
+  const hours = await labeledHours(work, {
     ...(fromMs === undefined ? {} : { from: hourOf(fromMs) }),
     // Read the hour of the last second before the end.
     ...(toMs === undefined ? {} : { to: new Date(toMs).toISOString() }),
   });
-  const read = () => readTraffic(storage, bucket, hours);
+  const read = () => readTraffic(work, hours);
   const figures = await measureTruth(read, settings, { ...query, fromMs, toMs });
   return [...figures.groups, ...Object.keys(figures.leftOut)].length === 0 ? undefined : figures;
 }

@@ -26,6 +26,7 @@ const steps = { read: readLabelFiles, join: joinLabels, measure: measureLabels, 
 const handle = async (request: TruthRequest, context: Context): Promise<TruthResult> =>
   runGroundTruth(request, {
     storage,
+    workBucket: environment.WORK_BUCKET,
     environment: await redacted(),
     run: request.run,
     scorers: request.scorers,

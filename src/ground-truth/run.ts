@@ -81,7 +81,7 @@ export async function runGroundTruth(request: TruthRequest, deps: TruthRunDepend
     // Publishing ends the invocation, so that its results are stored before the next one and survive if that function
     // is killed.
   } while (deps.remainingMs() > LEAST_MS && !(place.step === 'note' && place.cursor !== null));
-  const bucket = deps.environment.WORK_BUCKET;
+  const { workBucket: bucket } = deps;
   await deps.storage.putJson(bucket, truthKeys.invocation(deps.run.name, state.part), report);
   const result = { waitSeconds: 0, state: { ...place, part: state.part + 1 } };
   if (place.step !== 'sum' || deps.remainingMs() < STEP_RESERVE_MS) return { ...result, more: true };
@@ -125,16 +125,15 @@ async function doStep(
   report.noted += done.noted;
   addCounts(report.notNoted, done.notNoted);
   // Another run marks its hours, then leaves its labels to the run that has the lock.
-  const hasMore = () => deps.storage.hasAny(deps.environment.WORK_BUCKET, truthKeys.toPublishPrefix);
+  const hasMore = () => deps.storage.hasAny(deps.workBucket, truthKeys.toPublishPrefix);
   return done.cursor === null && (await hasMore()) ? { step, cursor: null } : after(done);
 }
 
 /** Returns the summary of a run from its invocations and the reports of its files. */
 async function sumUp(
   last: number,
-  { storage, environment, run }: TruthRunDependencies,
+  { storage, workBucket: bucket, run }: TruthRunDependencies,
 ): Promise<{ summary: TruthRunSummary; unusable: number }> {
-  const bucket = environment.WORK_BUCKET;
   const invocations = inOrder(READS_AT_ONCE, Array(last + 1).keys(), (invocation) =>
     storage.getJson<InvocationReport>(bucket, truthKeys.invocation(run.name, invocation)),
   );

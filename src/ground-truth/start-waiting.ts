@@ -3,13 +3,11 @@
  * one, which begins when these minutes are over: labels that wait for days would otherwise be looked for every minute.
  */
 import { hash } from 'node:crypto';
-import type { Storage } from '../core/aws/storage.ts';
+import type { Work } from '../core/aws/storage.ts';
 import type { TruthInput } from '../core/contract/ground-truth.ts';
 import { truthKeys } from '../core/contract/work-keys.ts';
 
-interface WaitingDependencies {
-  storage: Storage;
-  workBucket: string;
+interface WaitingDependencies extends Work {
   /** The length of the time that shares a run. 0: each run of captures starts its own. */
   windowSeconds: number;
   /** Starts an execution, or does nothing if an execution of that name was already started. */

@@ -4,6 +4,7 @@
  */
 
 import type { FunctionContext } from '../core/aws/function-context.ts';
+import type { Work } from '../core/aws/storage.ts';
 import type { LabelCounts, LabelScorer, TruthRequest, TruthRunSummary } from '../core/contract/ground-truth.ts';
 import { addCounts } from '../core/values/counts.ts';
 import type { MlflowClient } from '../mlflow/client.ts';
@@ -19,7 +20,7 @@ export function labelCounts(all: Iterable<LabelCounts> = [], invalid = 0): Label
 /** A step starts no further work when less time than this remains, and returns its progress. */
 export const STEP_RESERVE_MS = 30_000;
 
-export interface StepDependencies extends FunctionContext {
+export interface StepDependencies extends FunctionContext, Work {
   run: TruthRequest['run'];
   /** The active scorers. */
   scorers: readonly LabelScorer[];

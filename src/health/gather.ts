@@ -73,7 +73,7 @@ interface FactsQuery {
 export async function readFacts(of: AskedStack, query: FactsQuery): Promise<HealthFacts> {
   const { window, nowMs, ended = window, startOf } = query;
   const { sfn, storage, environment, stack, named } = of;
-  const { STACK_PREFIX: prefix, WORK_BUCKET: bucket, SHADOW_VARIANTS: shadow } = environment;
+  const { STACK_PREFIX: prefix, WORK_BUCKET: workBucket, SHADOW_VARIANTS: shadow } = environment;
   const unasked: Record<string, string> = {};
   const asked = <T>(rule: string, question: Promise<T>): Promise<T | undefined> =>
     question.catch((error: unknown) => {
@@ -91,7 +91,7 @@ export async function readFacts(of: AskedStack, query: FactsQuery): Promise<Heal
   const active = activeScorers(environment);
   const endMs = Math.ceil(window.toMs / HOUR_MS) * HOUR_MS;
   const readCounts = async () => {
-    const [work, measures] = [{ storage, workBucket: bucket }, measuresOf(objectivesOf(environment))];
+    const [work, measures] = [{ storage, workBucket }, measuresOf(objectivesOf(environment))];
     const [hours, cells]: [CountedCell[], CountedCell[]] = [[], []];
     const historyMs = endMs - HISTORY_MS;
     const all = { fromMs: Math.min(historyMs, window.fromMs), toMs: window.toMs };
@@ -104,7 +104,7 @@ export async function readFacts(of: AskedStack, query: FactsQuery): Promise<Heal
       cells.push(...(startOf ? addedUpBesideRates(within, startOf) : within));
     }
     const shown = named?.(cells) ?? cells;
-    const objectives = await objectiveRates(storage, bucket, environment, shown);
+    const objectives = await objectiveRates(work, environment, shown);
     return { cells: shown, history: historyOf(hours, active), objectives };
   };
   const counts = await asked('captures', readCounts());

@@ -1,6 +1,7 @@
 /** Reads the facts for the page, and builds the page. */
 
 import { HOUR_MS } from '../captures/files/capture-path.ts';
+import type { Work } from '../core/aws/storage.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { labeledHours, readTraffic } from '../ground-truth/join/labeled-store.ts';
 import { decideKind, measureTruth } from '../ground-truth/measure/measure.ts';
@@ -28,7 +29,8 @@ interface PageQuery extends Pick<PageFacts, 'window' | 'nowMs' | 'worst'> {
 export async function makePage(stack: AskedStack, query: PageQuery): Promise<{ html: string; health: Health }> {
   const { window, nowMs, withQuotes = true, worst } = query;
   const { storage, environment } = stack;
-  const { WORK_BUCKET: bucket, SAGEMAKER_ENDPOINT_NAME: endpoint } = environment;
+  const { WORK_BUCKET: workBucket, SAGEMAKER_ENDPOINT_NAME: endpoint } = environment;
+  const work = { storage, workBucket };
   const of = withQuotes ? stack : { ...stack, named: numberedTexts(environment) };
   const { fromMs, toMs } = window;
   const points = pointsOf(window);
@@ -39,19 +41,19 @@ export async function makePage(stack: AskedStack, query: PageQuery): Promise<{ h
   const startOf: StartOf = (hour) => (hourMs(hour) >= toMs - 2 * length ? hour : points.startOf(hour));
   const facts = await readFacts(of, { window, nowMs, ended: recent, startOf });
   const cells = facts.cells.filter(({ hour }) => hourMs(hour) >= recent.fromMs);
-  const objectives = await objectiveRates(storage, bucket, environment, cells);
+  const objectives = await objectiveRates(work, environment, cells);
   const health = healthOf({ ...facts, cells, objectives, window: recent });
-  const truth = await truthOf(of, window);
-  const [changes, predicts] = [await readChanges(storage, bucket, window), environment.GROUND_TRUTH.kind];
+  const truth = await truthOf(work, of, window);
+  const [changes, predicts] = [await readChanges(work, window), environment.GROUND_TRUTH.kind];
   const page = { ...facts, endpoint, points, health, recent, changes, predicts, truth, worst };
   return { html: await healthPage(page), health };
 }
 
-async function truthOf({ storage, environment, named }: AskedStack, { fromMs, toMs }: TimeWindow) {
-  const { WORK_BUCKET: bucket, GROUND_TRUTH: settings, SHADOW_VARIANTS: shadow } = environment;
-  const hours = await labeledHours(storage, bucket, { from: hourOf(fromMs), to: hourOf(toMs) });
+async function truthOf(work: Work, { environment, named }: AskedStack, { fromMs, toMs }: TimeWindow) {
+  const { GROUND_TRUTH: settings, SHADOW_VARIANTS: shadow } = environment;
+  const hours = await labeledHours(work, { from: hourOf(fromMs), to: hourOf(toMs) });
   if (hours.length === 0) return undefined;
-  const read = () => readTraffic(storage, bucket, hours);
+  const read = () => readTraffic(work, hours);
   const decided = await decideKind(read, settings, { shadow });
   const measured = (by?: 'variant') => measureTruth(read, settings, { by, shadow }, decided);
   const truth = { all: await measured(), byVariant: await measured('variant') };

@@ -1,6 +1,6 @@
 /** Which captures are no traffic by a rule of `NOT_TRAFFIC`, or by a window: a list of windows is in the work bucket. */
 import type { Work } from '../core/aws/storage.ts';
-import { changeJson } from '../core/aws/until-written.ts';
+import { changeStored } from '../core/aws/until-written.ts';
 import { ledgerKeys } from '../core/contract/work-keys.ts';
 import type { TrafficRule } from '../core/settings/schema.ts';
 import { matchesGlob } from '../core/values/glob.ts';
@@ -19,7 +19,7 @@ export const readExcluded = async ({ storage, workBucket }: Work): Promise<Exclu
 
 /** Changes the list, also while others do. @throws RetryableError `StorageUnavailable` */
 export const changeExcluded = (work: Work, change: (list: ExcludedWindow[]) => ExcludedWindow[]) =>
-  changeJson(work, ledgerKeys.excluded, change);
+  changeStored<ExcludedWindow[]>(work, ledgerKeys.excluded, (list = []) => change(list));
 
 /** Returns the windows that have a part of a span. */
 export const within = (windows: readonly ExcludedWindow[], { fromMs, toMs }: Span): ExcludedWindow[] =>

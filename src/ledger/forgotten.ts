@@ -3,7 +3,7 @@
  * trace is a hash of its line.
  */
 import type { Work } from '../core/aws/storage.ts';
-import { changeJson } from '../core/aws/until-written.ts';
+import { changeStored } from '../core/aws/until-written.ts';
 import { ledgerKeys } from '../core/contract/work-keys.ts';
 
 export interface Forgotten {
@@ -21,4 +21,4 @@ export const readForgotten = async ({ storage, workBucket }: Work): Promise<Forg
 
 /** Changes the list, also while others do. @throws RetryableError `StorageUnavailable` */
 export const changeForgotten = (work: Work, change: (list: Forgotten[]) => Forgotten[]) =>
-  changeJson(work, ledgerKeys.forgotten, change);
+  changeStored<Forgotten[]>(work, ledgerKeys.forgotten, (list = []) => change(list));

@@ -1,5 +1,5 @@
 /** The rate of each objective in a window, with the estimate that rates have, and whether the objective is missed. */
-import type { Storage } from '../core/aws/storage.ts';
+import type { Work } from '../core/aws/storage.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { correctedShare, weigh } from '../core/statistics/corrected-share.ts';
 import type { Measured } from '../core/statistics/sampled-mean.ts';
@@ -50,12 +50,11 @@ export type ObjectiveSettings = Pick<
 
 /** @param cells of the window, of all variants */
 export async function objectiveRates(
-  storage: Storage,
-  bucket: string,
+  work: Work,
   settings: ObjectiveSettings,
   cells: readonly CountedCell[],
 ): Promise<ObjectiveRate[]> {
-  const states = await readDetectors(storage, bucket);
+  const states = await readDetectors(work);
   const rates = objectivesOf(settings).map((objective): ObjectiveRate => {
     const { id, measure } = objective;
     const own = cells.filter(({ variant }) => isAbout(objective, variant, settings));
@@ -68,7 +67,7 @@ export async function objectiveRates(
     };
   });
   for (const objective of readTrueObjectives(settings.QUALITY_OBJECTIVES)) {
-    const found = await readMeasurement(storage, bucket, objective.id);
+    const found = await readMeasurement(work, objective.id);
     const { rows = 0, value = null, low = null, high = null } = found ?? {};
     rates.push({
       ...factsOf(objective, objective.measure, { isMissed: found?.missed ?? null, since: found?.since ?? 0 }),

@@ -3,7 +3,7 @@
  * the newest window.
  */
 import { hash } from 'node:crypto';
-import type { Storage } from '../core/aws/storage.ts';
+import type { Work } from '../core/aws/storage.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
 import { inOrder } from '../core/process/concurrency.ts';
 import { hourMs, type TimeWindow } from './counts-store.ts';
@@ -25,15 +25,16 @@ const READS_AT_ONCE = 16;
 const MAX_CHANGES = 1_000;
 
 /** Stores a change. Storing it again has no effect. */
-export async function keepChange(storage: Storage, bucket: string, change: Change): Promise<void> {
+export async function keepChange({ storage, workBucket }: Work, change: Change): Promise<void> {
   const digest = hash('sha256', `${change.objective} ${change.isMissed}`).slice(0, DIGEST_CHARS);
-  await storage.putJson(bucket, workKeys.change(change.second, digest), change);
+  await storage.putJson(workBucket, workKeys.change(change.second, digest), change);
 }
 
 /**
  * Returns the changes that inferences of a window triggered, in order. Changes for true answers are the corrected ones.
  */
-export async function readChanges(storage: Storage, bucket: string, { fromMs, toMs }: TimeWindow): Promise<Change[]> {
+export async function readChanges(work: Work, { fromMs, toMs }: TimeWindow): Promise<Change[]> {
+  const { storage, workBucket: bucket } = work;
   const [from, to] = [fromMs, toMs].map((ms) => workKeys.change(Math.ceil(ms / 1000), '')) as [string, string];
   const keys: string[] = [];
   for await (const { key } of storage.list(bucket, workKeys.changesPrefix, from)) {
@@ -78,12 +79,12 @@ type Measured = Omit<TrueMeasurement, 'since' | 'turns'>;
 const secondOf = (hour: string): number => hourMs(hour) / 1000;
 
 /** Keeps a measurement: of the newest window as the state, of an older one as a correction of the changes. @returns the state */
-export async function keepMeasurement(storage: Storage, bucket: string, measured: Measured): Promise<TrueMeasurement> {
-  const before = await readMeasurement(storage, bucket, measured.objective);
+export async function keepMeasurement(work: Work, measured: Measured): Promise<TrueMeasurement> {
+  const before = await readMeasurement(work, measured.objective);
   const newest = before !== undefined && before.end > measured.end ? before : measured;
   const turns = corrected(before?.turns ?? [], measured, secondOf(newest.end));
   const state = { ...newest, since: turns.at(-1)?.since ?? 0, turns };
-  await storage.putJson(bucket, workKeys.measured(measured.objective), state);
+  await work.storage.putJson(work.workBucket, workKeys.measured(measured.objective), state);
   return state;
 }
 
@@ -102,15 +103,15 @@ function corrected(turns: TrueMeasurement['turns'], { from, end, missed }: Measu
   return [...turns.filter((turn) => turn.second < second), ...own, ...later].slice(-MAX_CHANGES);
 }
 
-export const readMeasurement = (storage: Storage, bucket: string, objective: string) =>
-  storage.getJson<TrueMeasurement>(bucket, workKeys.measured(objective));
+export const readMeasurement = ({ storage, workBucket }: Work, objective: string) =>
+  storage.getJson<TrueMeasurement>(workBucket, workKeys.measured(objective));
 
 /** Whether an objective is missed, and since when, epoch seconds. */
 type ObjectiveStatus = Pick<Change, 'isMissed' | 'since'>;
 
 /** Returns the state of each objective whose captures the detectors have seen, by id. */
-export async function readDetectors(storage: Storage, bucket: string): Promise<Map<string, ObjectiveStatus>> {
-  const stored = await storage.getText(bucket, workKeys.detectors);
+export async function readDetectors({ storage, workBucket }: Work): Promise<Map<string, ObjectiveStatus>> {
+  const stored = await storage.getText(workBucket, workKeys.detectors);
   const { objectives = {} } = (stored && parseState(stored.text)) ?? {};
   const states = Object.entries(objectives);
   return new Map(states.map(([id, { said }]) => [id, { isMissed: said.isMissed, since: said.since }]));

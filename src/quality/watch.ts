@@ -1,7 +1,7 @@
 /** Feeds a run to the detectors of the stack, whose state is in the work bucket, and sends their announcements. */
 
-import type { Storage } from '../core/aws/storage.ts';
-import { untilWritten } from '../core/aws/until-written.ts';
+import type { Work } from '../core/aws/storage.ts';
+import { changeStored } from '../core/aws/until-written.ts';
 import type { ObservedFailure } from '../core/contract/quality.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
 import { toNamedError } from '../core/errors/errors.ts';
@@ -143,9 +143,7 @@ export function messageOf(announced: Announcement, objective: Objective, context
   return { subject: ascii, body: { default: `Stack ${stackPrefix}. ${text}\n`, https: JSON.stringify(chat) } };
 }
 
-interface WatchDependencies {
-  storage: Storage;
-  workBucket: string;
+interface WatchDependencies extends Work {
   detectors: Detectors;
   context: MessageContext;
   /** Publishes to the topic of the alarms. */
@@ -185,7 +183,7 @@ export async function watchQuality(run: ObservedRun, deps: WatchDependencies): P
     if (Date.now() >= untilMs) break;
     const { objective, second, change } = announced;
     const kept = { objective, second, isMissed: change.isMissed, since: change.evidence.since };
-    await keepChange(deps.storage, deps.workBucket, kept);
+    await keepChange(deps, kept);
     if (await send(announced, deps, nowMs)) done.add(announced.id);
   }
   if (done.size > 0) {
@@ -208,32 +206,13 @@ async function send(announced: Announcement, { detectors, context, publish }: Wa
   }
 }
 
-/**
- * Changes the state on condition that no other run has changed it.
- *
- * @param change returns `undefined` to keep the state
- * @returns the current state
- */
-function update(
-  { storage, workBucket }: Pick<WatchDependencies, 'storage' | 'workBucket'>,
-  change: (before: DetectorsState | undefined) => DetectorsState | undefined,
-): Promise<DetectorsState | undefined> {
-  const key = workKeys.detectors;
-  const where = `s3://${workBucket}/${key}`;
-  return untilWritten(where, async () => {
-    const stored = await storage.getText(workBucket, key);
-    const before = stored && parseState(stored.text);
-    if (stored !== undefined && before === undefined) {
-      // Treat the state as lost, because every run needs one.
-      const got = `${stored.text.length} characters that are no state`;
-      logger.error('DetectorsUnreadable: the detectors of quality start over, without the earlier evidence', {
-        got,
-        where,
-      });
-    }
-    const after = change(before);
-    if (after === undefined) return { result: before };
-    const etag = await storage.putJsonIf(workBucket, key, after, stored?.etag);
-    return etag === undefined ? undefined : { result: after };
+/** Changes the state, which another run may do at the same time. @param change returns `undefined` to keep it */
+const update = (work: Work, change: (before: DetectorsState | undefined) => DetectorsState | undefined) =>
+  changeStored(work, workKeys.detectors, change, (text, where) => {
+    const state = parseState(text);
+    if (state !== undefined) return state;
+    // Treat the state as lost, because every run needs one.
+    const facts = { got: `${text.length} characters that are no state`, where };
+    logger.error('DetectorsUnreadable: the detectors of quality start over, without the earlier evidence', facts);
+    return undefined;
   });
-}

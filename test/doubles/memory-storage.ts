@@ -1,7 +1,7 @@
 /** An in-memory S3 for unit tests. The real operations are tested against the emulator. */
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
-import type { ObjectFacts, Storage } from '../../src/core/aws/storage.ts';
+import type { ObjectFacts, Storage, Work } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 
 /** The pieces in which an object is read: short ones, so that they split lines, and no more of them than this. */
@@ -16,6 +16,10 @@ export class MemoryStorage {
   readonly reads: string[] = [];
 
   /** Typed as the code under test expects it. */
+  get work(): Work {
+    return { storage: this.storage, workBucket: 'work' };
+  }
+
   get storage(): Storage {
     return this as unknown as Storage;
   }

@@ -74,6 +74,7 @@ export const stepsOn = (
   remainingMs = () => 900_000,
 ): StepDependencies => ({
   storage,
+  workBucket: 'work',
   environment: testEnvironment({ GROUND_TRUTH: '{"days":400}', ...more }),
   run: { arn: 'arn:run', name: 'run', startTime: '2026-11-25T00:00:00Z' },
   scorers: labelScorers(scorersFor()),
@@ -107,13 +108,14 @@ const byText = (a: unknown, b: unknown): number => (JSON.stringify(a) < JSON.str
 /** Returns everything that the steps have stored, in an order that does not depend on that of their work. */
 export async function truthFacts(storage: Storage, bucket = 'work'): Promise<TruthFacts> {
   const facts: TruthFacts = { rows: [], reports: [], waiting: [] };
-  for await (const row of readLabeled(storage, bucket, await labeledHours(storage, bucket))) facts.rows.push(row);
+  const work = { storage, workBucket: bucket };
+  for await (const row of readLabeled(work, await labeledHours(work))) facts.rows.push(row);
   for await (const { key } of storage.list(bucket, truthKeys.filesPrefix)) {
     const { readAt, ...report } = (await storage.getJson<LabelFileReport>(bucket, key)) as LabelFileReport;
     facts.reports.push(report);
   }
-  for await (const name of listSegments(storage, bucket, '')) {
-    facts.waiting.push(...((await readSegment(storage, bucket, name))?.labels ?? []));
+  for await (const name of listSegments(work)) {
+    facts.waiting.push(...((await readSegment(work, name))?.labels ?? []));
   }
   facts.rows.sort(byText);
   facts.waiting.sort(byText);

@@ -5,8 +5,6 @@ import { type HourDraft, readLabeled, rewriteHour } from '../../src/ground-truth
 import { hourOf } from '../../src/quality/tally.ts';
 import { MemoryStorage } from '../doubles/memory-storage.ts';
 
-const BUCKET = 'work';
-
 export const LABELED_AT = Date.parse('2026-11-20T12:00:00Z');
 
 /** Returns a label of a trace, which answered `0`. */
@@ -30,7 +28,7 @@ export class LabeledHours {
   /** Adds rows, each in place of an earlier one of the same id. */
   async join(rows: readonly LabeledRow[]): Promise<void> {
     for (const [hour, own] of Map.groupBy(rows, ({ second }) => hourOf(second * 1000))) {
-      const etag = await rewriteHour(this.memory.storage, BUCKET, hour, async function* (draft: HourDraft) {
+      const etag = await rewriteHour(this.memory.work, hour, async function* (draft: HourDraft) {
         draft.changed = true;
         const added = new Map(own.map((row) => [row.id, row]));
         for await (const row of draft.rows) {
@@ -48,7 +46,7 @@ export class LabeledHours {
     const hours = [...this.memory.objects.keys()].filter((key) => key.startsWith(truthKeys.labeledPrefix));
     const found: LabeledRow[] = [];
     const names = hours.map((key) => key.slice(truthKeys.labeledPrefix.length).replace('.jsonl.gz', ''));
-    for await (const row of readLabeled(this.memory.storage, BUCKET, names)) found.push(row);
+    for await (const row of readLabeled(this.memory.work, names)) found.push(row);
     return found.sort((a, b) => a.second - b.second || (a.id < b.id ? -1 : 1));
   }
 

@@ -40,7 +40,7 @@ test('captures and labels of several forms are joined as pandas joins them', asy
       traced.push(tracedRow(traceId, key, decoded.capture.inferenceTimeMs));
     }
   }
-  await predictions.write({ storage: memory.storage, workBucket: 'work' }, traced);
+  await predictions.write(memory.work, traced);
   for (const [day, file] of labels.entries()) {
     const key = `labels/${file.split('/').at(-1)}`;
     memory.objects.set(key, readFileSync(file));

@@ -151,7 +151,7 @@ inBrowser('in a browser', () => {
 
   test('every figure is that of rates --json and ground-truth --json', async () => {
     const query = { active: activeScorers(environment), settings: environment, nowMs: NOW_MS };
-    const [all] = (await ratesReport({ storage: memory.storage, workBucket: 'work' }, isoWindow(window), query)).groups;
+    const [all] = (await ratesReport(memory.work, isoWindow(window), query)).groups;
     const quality = [...tableOf(html, 'Quality')].map(([name, cells]) => [name.split(' ')[0], cells] as const);
     const shown = (all?.rates ?? []).filter(({ good, n }) => good !== null && n > 0);
     expect(quality).toHaveLength(shown.length);

@@ -24,12 +24,26 @@ export async function untilWritten<T>(where: string, change: () => Promise<{ res
   throw new RetryableError('StorageUnavailable', `Others changed the object ${ATTEMPTS} times in a row`, { where });
 }
 
-/** Changes a list in the work bucket, also while others do. @throws RetryableError `StorageUnavailable` */
-export function changeJson<T>({ storage, workBucket }: Work, key: string, change: (list: T[]) => T[]): Promise<string> {
+/**
+ * Changes stored JSON in the work bucket, also while others do.
+ *
+ * @param change gets the value, `undefined` if there is none; returns `undefined` to keep it
+ * @returns the value that is there now
+ * @throws RetryableError `StorageUnavailable`
+ */
+export function changeStored<T>(
+  { storage, workBucket }: Work,
+  key: string,
+  change: (before: T | undefined) => T | undefined,
+  parse: (text: string, where: string) => T | undefined = parseStored<T>,
+): Promise<T | undefined> {
   const where = `s3://${workBucket}/${key}`;
   return untilWritten(where, async () => {
-    const { text = '[]', etag } = (await storage.getText(workBucket, key)) ?? {};
-    const result = await storage.putJsonIf(workBucket, key, change(parseStored(text, where)), etag);
-    return result === undefined ? undefined : { result };
+    const stored = await storage.getText(workBucket, key);
+    const before = stored && parse(stored.text, where);
+    const after = change(before);
+    if (after === undefined) return { result: before };
+    const etag = await storage.putJsonIf(workBucket, key, after, stored?.etag);
+    return etag === undefined ? undefined : { result: after };
   });
 }

@@ -1,7 +1,6 @@
 /** The step of a run that joins the labels that wait to their predictions, group by group. */
 
 import { DAY_MS } from '../../captures/files/capture-path.ts';
-import type { Work } from '../../core/aws/storage.ts';
 import { parseStored } from '../../core/aws/storage-errors.ts';
 import type { Label, LabeledRow, LabelFileReport, PredictionRow } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
@@ -52,11 +51,6 @@ interface Found {
   targets: Map<number, Set<string>>;
 }
 
-const workOf = ({ storage, environment }: StepDependencies): Work => ({
-  storage,
-  workBucket: environment.WORK_BUCKET,
-});
-
 /**
  * Gives each label its outcome in all hours for which there is time: first finds all predictions of the labels' ids,
  * then rewrites their hours.
@@ -69,7 +63,7 @@ async function joinGroup(group: LabelGroup, deps: StepDependencies): Promise<num
   if (found === undefined) return done;
   for (const [hour, sources] of [...found.targets].toSorted(([a], [b]) => a - b)) {
     if (!hasTime(deps)) return done;
-    const predictions = () => readPredictions(workOf(deps), found.files, sources, group.has);
+    const predictions = () => readPredictions(deps, found.files, sources, group.has);
     await joinHour(hour, predictions, group, deps);
     done = hour;
   }
@@ -78,14 +72,13 @@ async function joinGroup(group: LabelGroup, deps: StepDependencies): Promise<num
 
 /** Finds the endpoint and the last hour of each label. @returns `undefined` if there is no time to compare all predictions */
 async function findPredictions(group: LabelGroup, deps: StepDependencies): Promise<Found | undefined> {
-  const work = workOf(deps);
   const sinceMs = group.comparedMs() - CLOCK_MARGIN_MS;
-  const listed = await Array.fromAsync(listFiles(work, 'ids/inferences'));
+  const listed = await Array.fromAsync(listFiles(deps, 'ids/inferences'));
   const files = listed.filter(({ lastModifiedMs }) => lastModifiedMs >= sinceMs);
   const targets: Found['targets'] = new Map();
   for (const ofDay of Map.groupBy(files, ({ day }) => day).values()) {
     if (!hasTime(deps)) return undefined;
-    for await (const { id = '', ...row } of readIds(work, ofDay, group.has, FOUND)) {
+    for await (const { id = '', ...row } of readIds(deps, ofDay, group.has, FOUND)) {
       if (!hasTime(deps)) return undefined;
       const { endpoint = '', time = 0, maskedBy: key } = row;
       const hour = hourAt(time / 1000);
@@ -104,9 +97,9 @@ async function joinHour(
   at: number,
   predictions: () => AsyncIterable<PredictionRow>,
   group: LabelGroup,
-  { storage, environment: settings }: StepDependencies,
+  deps: StepDependencies,
 ): Promise<void> {
-  const bucket = settings.WORK_BUCKET;
+  const { storage, workBucket, environment: settings } = deps;
   const hour = hourOf(at * HOUR_SECONDS * 1000);
   let outcomes = hourOutcomes();
   const change = async function* (draft: HourDraft): AsyncGenerator<LabeledRow> {
@@ -132,9 +125,9 @@ async function joinHour(
     }
     draft.changed = outcomes.record(draft.settled) || draft.changed;
   };
-  const etag = await rewriteHour(storage, bucket, hour, change);
+  const etag = await rewriteHour(deps, hour, change);
   // Mark the hour even if it already had all labels: a killed function may have stopped right before this.
-  if (etag !== undefined) await storage.putJson(bucket, truthKeys.toPublish(hour, etag), {});
+  if (etag !== undefined) await storage.putJson(workBucket, truthKeys.toPublish(hour, etag), {});
   outcomes.pass();
 }
 
@@ -186,8 +179,7 @@ interface Cursor {
  *     while (cursor !== null) ({ cursor } = await joinLabels(cursor, deps));
  */
 export async function joinLabels(cursor: string | null, deps: StepDependencies): Promise<StepResult> {
-  const { storage, environment } = deps;
-  const bucket = environment.WORK_BUCKET;
+  const { environment, workBucket } = deps;
   let at = cursor === null ? { after: '', attempts: 0 } : parseStored<Cursor>(cursor, 'the cursor of a join');
   for (;;) {
     const startMs = Date.now();
@@ -199,13 +191,13 @@ export async function joinLabels(cursor: string | null, deps: StepDependencies):
     const isDone = done === undefined;
     const outcomes = group.outcomes(done, startMs - environment.GROUND_TRUTH.days * DAY_MS);
     await forEachConcurrently(AT_ONCE, segments, ({ name }) =>
-      settleSegment(storage, bucket, name, outcomes.get(name) ?? new Map(), isDone ? startMs : undefined),
+      settleSegment(deps, name, outcomes.get(name) ?? new Map(), isDone ? startMs : undefined),
     );
     const settled = [...outcomes.values()].some(({ size }) => size > 0);
     if (isDone) at = { after: last.name, attempts: 0 };
     else at = { after: at.after, attempts: settled ? 0 : at.attempts + 1 };
     if (at.attempts === MOST_ATTEMPTS) {
-      const facts = { expected: 'a lower GROUND_TRUTH.days, or a longer timeout', where: `s3://${bucket}/` };
+      const facts = { expected: 'a lower GROUND_TRUTH.days, or a longer timeout', where: `s3://${workBucket}/` };
       const what = 'One invocation cannot compare labels with all predictions';
       throw new PermanentError('TooManyPredictions', what, facts);
     }
@@ -214,15 +206,13 @@ export async function joinLabels(cursor: string | null, deps: StepDependencies):
 }
 
 async function nextGroup(deps: StepDependencies, after: string): Promise<WaitingSegment[]> {
-  const { storage, environment } = deps;
-  const bucket = environment.WORK_BUCKET;
   const segments: WaitingSegment[] = [];
   let [labels, chars] = [0, 0];
   const read = async (name: string) => {
-    const segment = await readSegment(storage, bucket, name);
+    const segment = await readSegment(deps, name);
     return segment && { ...segment, labels: await formsOfSegment(segment, deps) };
   };
-  for await (const segment of inOrder(AT_ONCE, listSegments(storage, bucket, after), read)) {
+  for await (const segment of inOrder(AT_ONCE, listSegments(deps, after), read)) {
     if (segment === undefined) continue;
     segments.push(segment);
     labels += segment.labels.length;
@@ -239,10 +229,10 @@ async function nextGroup(deps: StepDependencies, after: string): Promise<Waiting
  * @returns the labels, and masked labels in each form of predictions
  */
 async function formsOfSegment({ name, labels }: WaitingSegment, deps: StepDependencies): Promise<Label[]> {
-  const { storage, environment } = deps;
+  const { storage, workBucket, environment } = deps;
   const masked = new Set(labels.flatMap(({ key, line }) => (key === undefined ? [] : [line])));
   if (masked.size === 0 || environment.redaction === undefined) return labels;
-  const report = await storage.getJson<LabelFileReport>(environment.WORK_BUCKET, truthKeys.file(digestOf(name)));
+  const report = await storage.getJson<LabelFileReport>(workBucket, truthKeys.file(digestOf(name)));
   const facts = report && (await storage.head(report.bucket, report.key));
   if (facts === undefined || facts.etag !== report?.etag) return labels;
   const forms: Label[] = labels.filter(({ line }) => !masked.has(line));

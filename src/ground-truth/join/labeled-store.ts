@@ -4,13 +4,14 @@
  * if functions are killed or repeated.
  */
 import { fitted } from '../../captures/trace/text.ts';
-import type { Storage } from '../../core/aws/storage.ts';
+import type { Work } from '../../core/aws/storage.ts';
 import { untilWritten } from '../../core/aws/until-written.ts';
 import type { LabeledRow } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
-import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
+import { RetryableError } from '../../core/errors/errors.ts';
 import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts';
 import { firstMet, readExcluded } from '../../ledger/excluded.ts';
+import { GONE } from '../../ledger/files.ts';
 import { gzipped } from '../gzip.ts';
 import { type JoinOutcome, storedLines } from '../labels/waiting.ts';
 
@@ -31,18 +32,20 @@ const ATTEMPTS = 10;
 const AT_ONCE = 16;
 /** Number of hours whose objects are requested while the previous hour is read. */
 const OPEN_AT_ONCE = 4;
-const SUFFIX = truthKeys.labeled('').length - truthKeys.labeledPrefix.length;
+const PREFIX = truthKeys.labeledPrefix;
+
+/** Returns the hour in the key of an hour, or of a mark of it. */
+export const hourOfKey = (key: string): string => key.split(/[/.]/)[2] ?? '';
 
 /** Returns the hours with labeled predictions, in order. @param from inclusive, and `to` exclusive, as hours or days */
 export async function labeledHours(
-  storage: Storage,
-  bucket: string,
+  work: Work,
   { from = '', to }: { from?: string; to?: string } = {},
 ): Promise<string[]> {
   const hours: string[] = [];
   // The key of `from` itself is behind it.
-  for await (const { key } of storage.list(bucket, truthKeys.labeledPrefix, `${truthKeys.labeledPrefix}${from}`)) {
-    const hour = key.slice(truthKeys.labeledPrefix.length, -SUFFIX);
+  for await (const { key } of work.storage.list(work.workBucket, PREFIX, `${PREFIX}${from}`)) {
+    const hour = hourOfKey(key);
     if (to !== undefined && hour >= to) break;
     hours.push(hour);
   }
@@ -50,20 +53,15 @@ export async function labeledHours(
 }
 
 /** Yields the labeled predictions of these hours, in no order within an hour. */
-export async function* readLabeled(
-  storage: Storage,
-  bucket: string,
-  hours: Iterable<string>,
-): AsyncGenerator<LabeledRow> {
-  const open = (hour: string) => openHour(storage, bucket, hour);
+export async function* readLabeled(work: Work, hours: Iterable<string>): AsyncGenerator<LabeledRow> {
+  const open = (hour: string) => openHour(work, hour);
   for await (const { rows } of inOrder(OPEN_AT_ONCE, hours, open)) yield* rows;
 }
 
 /** Yields those of them that are traffic, which figures are made of. */
-export async function* readTraffic(...of: Parameters<typeof readLabeled>): AsyncGenerator<LabeledRow> {
-  const [storage, workBucket] = of;
-  const excluded = await readExcluded({ storage, workBucket });
-  for await (const row of readLabeled(...of)) {
+export async function* readTraffic(work: Work, hours: Iterable<string>): AsyncGenerator<LabeledRow> {
+  const excluded = await readExcluded(work);
+  for await (const row of readLabeled(work, hours)) {
     const { variant, second, row: index } = row;
     const inferenceId = fitted(index === undefined ? row.id : row.id.slice(0, row.id.lastIndexOf('_')));
     if (firstMet(excluded, { timeMs: second * 1000, variant, inferenceId }) === undefined) yield row;
@@ -77,37 +75,36 @@ export async function* readTraffic(...of: Parameters<typeof readLabeled>): Async
  * @returns the current ETag of the hour, `undefined` if it has no object
  */
 export function rewriteHour(
-  storage: Storage,
-  bucket: string,
+  work: Work,
   hour: string,
   change: (draft: HourDraft) => AsyncIterable<LabeledRow>,
 ): Promise<string | undefined> {
   const key = truthKeys.labeled(hour);
-  return untilWritten(`s3://${bucket}/${key}`, async () => {
-    const { etag, ...draft } = await openHour(storage, bucket, hour);
+  return untilWritten(`s3://${work.workBucket}/${key}`, async () => {
+    const { etag, ...draft } = await openHour(work, hour);
     const known = new Set(Object.keys(draft.settled));
     const rows = await gzipped(change(draft));
     if (!draft.changed) return { result: etag };
-    await forgetDone(storage, bucket, draft.settled, known);
+    await forgetDone(work, draft.settled, known);
     // Write `settled` last, when all rows have been read. Gzip allows concatenated members.
     const body = Buffer.concat([await gzipped([{ settled: draft.settled }]), rows]);
-    const result = await storage.putIf(bucket, key, { body, type: 'application/gzip' }, etag);
+    const result = await work.storage.putIf(work.workBucket, key, { body, type: 'application/gzip' }, etag);
     return result === undefined ? undefined : { result };
   });
 }
 
 /** Removes segments without waiting labels from `settled`, because their labels will not be joined again. */
-async function forgetDone(storage: Storage, bucket: string, settled: Settled, known: Iterable<string>): Promise<void> {
+async function forgetDone({ storage, workBucket }: Work, settled: Settled, known: Iterable<string>): Promise<void> {
   await forEachConcurrently(AT_ONCE, known, async (segment) => {
-    if ((await storage.head(bucket, truthKeys.waiting(segment))) === undefined) delete settled[segment];
+    if ((await storage.head(workBucket, truthKeys.waiting(segment))) === undefined) delete settled[segment];
   });
 }
 
-async function openHour(storage: Storage, bucket: string, hour: string): Promise<HourDraft & { etag?: string }> {
+async function openHour({ storage, workBucket }: Work, hour: string): Promise<HourDraft & { etag?: string }> {
   const key = truthKeys.labeled(hour);
-  const where = `s3://${bucket}/${key}`;
+  const where = `s3://${workBucket}/${key}`;
   for (let attempt = 1; ; attempt += 1) {
-    const facts = await storage.head(bucket, key);
+    const facts = await storage.head(workBucket, key);
     if (facts === undefined) return { rows: (async function* () {})(), settled: {}, changed: false };
     try {
       const lines = storedLines(await storage.read(facts), where);
@@ -115,20 +112,16 @@ async function openHour(storage: Storage, bucket: string, hour: string): Promise
       return { etag: facts.etag, rows: rowsOf(lines as AsyncGenerator<LabeledRow>, where), settled, changed: false };
     } catch (error) {
       // The object was changed in between.
-      if (!isChanged(error) || attempt === ATTEMPTS) throw error;
+      if (!GONE.has((error as Error).name) || attempt === ATTEMPTS) throw error;
     }
   }
 }
-
-/** Whether an object was replaced or deleted since its ETag was read. */
-const isChanged = (error: unknown): boolean =>
-  error instanceof PermanentError && (error.name === 'CaptureChanged' || error.name === 'CaptureMissing');
 
 async function* rowsOf(rows: AsyncIterable<LabeledRow>, where: string): AsyncGenerator<LabeledRow> {
   try {
     yield* rows;
   } catch (error) {
-    if (!isChanged(error)) throw error;
+    if (!GONE.has((error as Error).name)) throw error;
     throw new RetryableError('StorageUnavailable', 'The hour was changed while it was read', { where }, error);
   }
 }

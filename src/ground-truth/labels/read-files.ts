@@ -1,6 +1,6 @@
 /** The step of a run that reads label files: into labels that wait for their predictions, and a report on each file. */
 
-import type { ObjectFacts } from '../../core/aws/storage.ts';
+import type { ObjectFacts, Work } from '../../core/aws/storage.ts';
 import type { Label, LabelCounts, LabelFault, LabelFileReport, TruthInput } from '../../core/contract/ground-truth.ts';
 import { type ListedFile, listedFileSchema } from '../../core/contract/input.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
@@ -70,10 +70,10 @@ export async function readLabelFiles(
 async function* filesOf(
   input: TruthInput,
   cursor: string | null,
-  { storage, environment }: StepDependencies,
+  { storage, workBucket }: StepDependencies,
 ): AsyncGenerator<{ file: ListedFile; position: string }> {
   if ('files' in input) {
-    const lines = await storage.getJsonLines<ListedFile>(environment.WORK_BUCKET, input.files.key);
+    const lines = await storage.getJsonLines<ListedFile>(workBucket, input.files.key);
     for (const [index, line] of lines.entries()) {
       if (index >= Number(cursor ?? 0)) yield { file: listedFileSchema.parse(line), position: String(index + 1) };
     }
@@ -100,12 +100,11 @@ async function readFile(
   isFirst: boolean,
   deps: StepDependencies,
 ): Promise<string | undefined> {
-  const { storage } = deps;
+  const { storage, workBucket } = deps;
   const facts = await storage.head(bucket, key, versionId);
   const file: ObjectFacts = facts ?? { bucket, key, etag: etag ?? '', size: 0, lastModifiedMs: 0 };
   const digest = fileDigest(file);
   const reportKey = truthKeys.file(digest);
-  const workBucket = deps.environment.WORK_BUCKET;
   if ((await storage.head(workBucket, reportKey)) !== undefined) return reportKey;
   const log = fileLog(digest, deps);
   const error = facts === undefined ? MISSING : await readInto(log, facts, deps);
@@ -147,7 +146,7 @@ async function readInto(
 }
 
 /** Collects the contents of a file: writes labels in segments as they arrive, and counts faults. */
-function fileLog(digest: string, { storage, environment }: StepDependencies) {
+function fileLog(digest: string, work: Work) {
   const reasons = noCounts();
   const faults: LabelFault[] = [];
   const segments: LabelCounts[] = [];
@@ -156,7 +155,7 @@ function fileLog(digest: string, { storage, environment }: StepDependencies) {
   const flush = async (): Promise<void> => {
     if (labels.length === 0) return;
     const name = segmentName(digest, segments.length);
-    segments.push(await writeSegment(storage, environment.WORK_BUCKET, name, labels));
+    segments.push(await writeSegment(work, name, labels));
     labels = [];
     chars = 0;
   };

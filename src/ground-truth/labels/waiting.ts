@@ -6,9 +6,9 @@
 import { hash } from 'node:crypto';
 import { scanPieces } from '../../captures/lines/scan-lines.ts';
 import { removeObject } from '../../core/aws/remove-object.ts';
-import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
+import type { ObjectFacts, Work } from '../../core/aws/storage.ts';
 import { parseStored } from '../../core/aws/storage-errors.ts';
-import { untilWritten } from '../../core/aws/until-written.ts';
+import { changeStored, untilWritten } from '../../core/aws/until-written.ts';
 import type { Label, LabelCounts, LabelFault, LabelFileReport, LabelValue } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { gunzipped, gzipped } from '../gzip.ts';
@@ -50,35 +50,25 @@ export const digestOf = (name: string): string => name.slice(0, DIGEST_CHARS);
 const numberOfSegment = (name: string): number => Number(name.slice(DIGEST_CHARS + 1));
 
 /** Returns the names of the segments that have labels, in order. */
-export async function* listSegments(storage: Storage, bucket: string, after: string): AsyncGenerator<string> {
+export async function* listSegments({ storage, workBucket }: Work, after = ''): AsyncGenerator<string> {
   const { waitingPrefix } = truthKeys;
   const from = after === '' ? waitingPrefix : truthKeys.waiting(after);
-  for await (const { key } of storage.list(bucket, waitingPrefix, from)) {
+  for await (const { key } of storage.list(workBucket, waitingPrefix, from)) {
     yield key.slice(waitingPrefix.length).split('.')[0] as string;
   }
 }
 
 /** Writes the labels of a segment as they were read, unless a read of the same file has done so before. */
-export async function writeSegment(
-  storage: Storage,
-  bucket: string,
-  name: string,
-  labels: readonly Label[],
-): Promise<LabelCounts> {
+export async function writeSegment(work: Work, name: string, labels: Label[]): Promise<LabelCounts> {
   const counts = { ...labelCounts(), lines: labels.length, waiting: labels.length };
-  await putSegment(storage, bucket, { name, state: { counts, faults: [], replacedLabels: [], comparedMs: 0 }, labels });
+  await putSegment(work, { name, state: { counts, faults: [], replacedLabels: [], comparedMs: 0 }, labels });
   return counts;
 }
 
 /** @returns the new ETag, `undefined` if the segment was changed meanwhile */
-async function putSegment(
-  storage: Storage,
-  bucket: string,
-  { name, state, labels }: { name: string; state: SegmentState; labels: readonly Label[] },
-  replaces?: string,
-): Promise<string | undefined> {
+async function putSegment({ storage, workBucket }: Work, { name, state, labels }: WaitingSegment, replaces?: string) {
   const body = await gzipped([state, ...labels]);
-  return storage.putIf(bucket, truthKeys.waiting(name), { body, type: 'application/gzip' }, replaces);
+  return storage.putIf(workBucket, truthKeys.waiting(name), { body, type: 'application/gzip' }, replaces);
 }
 
 /**
@@ -87,11 +77,7 @@ async function putSegment(
  *
  * @returns `undefined` for a segment that must not be joined: a deleted segment, or a segment of a file that is still being read
  */
-export async function readSegment(
-  storage: Storage,
-  bucket: string,
-  name: string,
-): Promise<(WaitingSegment & { etag: string }) | undefined> {
+export async function readSegment({ storage, workBucket: bucket }: Work, name: string) {
   // Write the report before the segment, so that neither the segment nor its counts in the report ever grow.
   const report = await storage.getJson<LabelFileReport>(bucket, truthKeys.file(digestOf(name)));
   const key = truthKeys.waiting(name);
@@ -113,27 +99,24 @@ export async function readSegment(
  * @param comparedMs see `SegmentState`; `undefined` if not all predictions were compared
  */
 export function settleSegment(
-  storage: Storage,
-  bucket: string,
+  work: Work,
   name: string,
   outcomes: ReadonlyMap<number, LabelOutcome>,
   comparedMs: number | undefined,
 ): Promise<void> {
   const key = truthKeys.waiting(name);
-  return untilWritten(`s3://${bucket}/${key}`, async () => {
-    const segment = await readSegment(storage, bucket, name);
-    if (segment === undefined) return DONE;
+  const done = { result: undefined };
+  return untilWritten(`s3://${work.workBucket}/${key}`, async () => {
+    const segment = await readSegment(work, name);
+    if (segment === undefined) return done;
     const { state, changed } = settled(segment, outcomes, comparedMs);
     const labels = segment.labels.filter(({ line }) => !outcomes.has(line));
-    if (changed && (await putSegment(storage, bucket, { name, state, labels }, segment.etag)) === undefined)
-      return undefined;
-    await report(storage, bucket, name, state);
-    if (labels.length === 0) await removeObject(storage, bucket, key);
-    return DONE;
+    if (changed && (await putSegment(work, { name, state, labels }, segment.etag)) === undefined) return undefined;
+    await report(work, name, state);
+    if (labels.length === 0) await removeObject(work.storage, work.workBucket, key);
+    return done;
   });
 }
-
-const DONE = { result: undefined };
 
 /** A segment is not written just to update the time of the last comparison, unless that time is at least this old. */
 const COMPARED_AGAIN_MS = 3_600_000;
@@ -169,19 +152,14 @@ const first = <T extends { line: number }>(items: T[], most: number): T[] =>
   [...new Map(items.map((item) => [item.line, item])).values()].toSorted((a, b) => a.line - b.line).slice(0, most);
 
 /** Puts the outcome of a segment into the report of its file. */
-function report(storage: Storage, bucket: string, name: string, { counts, ...state }: SegmentState): Promise<void> {
-  const key = truthKeys.file(digestOf(name));
+function report(work: Work, name: string, { counts, ...state }: SegmentState) {
   const segment = numberOfSegment(name);
-  const where = `s3://${bucket}/${key}`;
-  return untilWritten(where, async () => {
-    const stored = await storage.getText(bucket, key);
-    if (stored === undefined) return DONE;
-    const old = parseStored<LabelFileReport>(stored.text, where);
+  return changeStored<LabelFileReport>(work, truthKeys.file(digestOf(name)), (old) => {
     // Another run has settled more labels of the segment, or all.
-    if ((old.parts[segment]?.waiting ?? 0) <= counts.waiting) return DONE;
+    if (old === undefined || (old.parts[segment]?.waiting ?? 0) <= counts.waiting) return undefined;
     const parts = old.parts.with(segment, counts);
     const sums = labelCounts(parts, old.counts.invalid);
-    const next: LabelFileReport = {
+    return {
       ...old,
       parts,
       counts: sums,
@@ -189,7 +167,6 @@ function report(storage: Storage, bucket: string, name: string, { counts, ...sta
       faults: first([...old.faults, ...state.faults], MAX_FAULTS),
       replacedLabels: first([...old.replacedLabels, ...state.replacedLabels], MAX_REPLACED),
     };
-    return (await storage.putJsonIf(bucket, key, next, stored.etag)) === undefined ? undefined : DONE;
   });
 }
 

@@ -12,7 +12,7 @@ import { hourMs } from '../../quality/counts-store.ts';
 import { keepMeasurement, readMeasurement, type TrueMeasurement } from '../../quality/objective-states.ts';
 import { hourOf } from '../../quality/tally.ts';
 import { isMissed, readTrueObjectives, type TrueObjective } from '../../quality/true-objectives.ts';
-import { labeledHours, readTraffic } from '../join/labeled-store.ts';
+import { hourOfKey, labeledHours, readTraffic } from '../join/labeled-store.ts';
 import { STEP_RESERVE_MS, type StepDependencies, type StepResult } from '../types.ts';
 import type { TruthFigures } from './figures.ts';
 import { decideKind, measureTruth } from './measure.ts';
@@ -68,10 +68,10 @@ async function measuring(
   objectives: readonly TrueObjective[],
   deps: StepDependencies,
 ): Promise<Measuring> {
-  const { WORK_BUCKET: bucket, GROUND_TRUTH: settings, SHADOW_VARIANTS: shadow } = deps.environment;
+  const { GROUND_TRUTH: settings, SHADOW_VARIANTS: shadow } = deps.environment;
   const rowsIn = async (from: string, to: string) => {
-    const hours = await labeledHours(deps.storage, bucket, { from, to });
-    return () => readTraffic(deps.storage, bucket, hours);
+    const hours = await labeledHours(deps, { from, to });
+    return () => readTraffic(deps, hours);
   };
   const end = hoursLater(changed.at(-1) as string, 1);
   const begin = hoursLater(end, -Math.max(24, ...objectives.map(({ hours }) => hours)));
@@ -85,29 +85,26 @@ async function measuring(
  * Returns the hours with new labels, in order: hours written since the run began, and hours that wait to be published,
  * for example because an earlier run was killed. Hours in the future are excluded.
  */
-async function changedHours({ storage, environment, run }: StepDependencies): Promise<string[]> {
-  const bucket = environment.WORK_BUCKET;
+async function changedHours({ storage, workBucket, run }: StepDependencies): Promise<string[]> {
   const changed = new Set<string>();
-  for await (const { key } of storage.list(bucket, truthKeys.toPublishPrefix))
-    changed.add(key.slice(truthKeys.toPublishPrefix.length).split('/')[0] ?? '');
+  for await (const { key } of storage.list(workBucket, truthKeys.toPublishPrefix)) changed.add(hourOfKey(key));
   // S3 lists whole seconds.
   const began = Date.parse(run.startTime) - 1000;
-  for await (const { key, lastModifiedMs } of storage.list(bucket, truthKeys.labeledPrefix)) {
-    if (lastModifiedMs >= began) changed.add(key.slice(truthKeys.labeledPrefix.length).split('.')[0] ?? '');
+  for await (const { key, lastModifiedMs } of storage.list(workBucket, truthKeys.labeledPrefix)) {
+    if (lastModifiedMs >= began) changed.add(hourOfKey(key));
   }
   const now = hourOf(Date.now());
   return [...changed].filter((hour) => hour <= now).toSorted();
 }
 
 async function publishObjective(objective: TrueObjective, changed: string[], deps: Measuring): Promise<void> {
-  const { storage, environment } = deps;
-  let state = await readMeasurement(storage, environment.WORK_BUCKET, objective.id);
+  let state = await readMeasurement(deps, objective.id);
   for (const end of endsOf(objective, changed, state)) {
     const measured = await measureObjective(objective, end, deps);
-    if (measured !== undefined) state = await keepMeasurement(storage, environment.WORK_BUCKET, measured);
+    if (measured !== undefined) state = await keepMeasurement(deps, measured);
   }
   if (state === undefined) return;
-  const metrics = createMetrics(environment.STACK_PREFIX);
+  const metrics = createMetrics(deps.environment.STACK_PREFIX);
   metrics.addDimensions({ [QUALITY_DIMENSIONS.objective]: objective.id });
   metrics.addMetric('TrueValue' satisfies QualityMetric, MetricUnit.NoUnit, state.value);
   if (state.missed) metrics.addMetric('QualityMissed' satisfies QualityMetric, MetricUnit.Count, 1);
@@ -153,16 +150,16 @@ async function publishDay(
   day: string,
   isLatest: boolean,
   objectives: readonly TrueObjective[],
-  { storage, environment, measured }: Measuring,
+  { storage, workBucket, environment, measured }: Measuring,
 ): Promise<void> {
-  const { WORK_BUCKET: bucket, GROUND_TRUTH: settings } = environment;
+  const schedule = environment.GROUND_TRUTH.modelMonitorSchedule;
   const { kind, groups } = await measured(day, hoursLater(`${day}T00`, 24));
   const [figures] = groups;
   const found = figures && modelMonitorFiles(kind, figures, objectives);
   if (found === undefined) return;
   for (const [file, content] of Object.entries(found.files)) {
-    await storage.putText(bucket, truthKeys.reports(day, file), JSON.stringify(content, null, 2));
+    await storage.putText(workBucket, truthKeys.reports(day, file), JSON.stringify(content, null, 2));
   }
-  if (isLatest && settings.modelMonitorSchedule !== undefined)
-    publishModelMetrics(found.metrics, environment.SAGEMAKER_ENDPOINT_NAME, settings.modelMonitorSchedule);
+  if (isLatest && schedule !== undefined)
+    publishModelMetrics(found.metrics, environment.SAGEMAKER_ENDPOINT_NAME, schedule);
 }

@@ -5,13 +5,13 @@
  */
 
 import { removeObject } from '../../core/aws/remove-object.ts';
-import type { Storage } from '../../core/aws/storage.ts';
+import type { Work } from '../../core/aws/storage.ts';
 import type { LabeledRow } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { countBy } from '../../core/values/counts.ts';
 import { rowKey } from '../join/label-group.ts';
-import { readLabeled, rewriteHour } from '../join/labeled-store.ts';
+import { hourOfKey, readLabeled, rewriteHour } from '../join/labeled-store.ts';
 import { type PublishResult, STEP_RESERVE_MS, type StepDependencies } from '../types.ts';
 import { type Outcome, writeLabels } from './label-writer.ts';
 
@@ -42,7 +42,7 @@ interface OpenHour {
  *     const { cursor, noted, notNoted } = await publishLabels(null, deps);
  */
 export async function publishLabels(_cursor: string | null, deps: StepDependencies): Promise<PublishResult> {
-  const { storage, environment, scorers, remainingMs } = deps;
+  const { environment, scorers, remainingMs } = deps;
   const { hours, isAll } = await readOpen(deps);
   if (hours.length === 0) return { cursor: null, noted: 0, notNoted: {} };
   const mlflow = await deps.mlflow();
@@ -50,9 +50,7 @@ export async function publishLabels(_cursor: string | null, deps: StepDependenci
   const mayGoOn = (): boolean => remainingMs() > RESERVE_MS;
   const rows = hours.flatMap((one) => one.rows);
   const { outcomes, failure } = await writeLabels(rows, { store: mlflow, experimentId, scorers, mayGoOn });
-  await forEachConcurrently(HOURS_AT_ONCE, hours, (hour) =>
-    keepOutcomes(storage, environment.WORK_BUCKET, hour, outcomes),
-  );
+  await forEachConcurrently(HOURS_AT_ONCE, hours, (hour) => keepOutcomes(deps, hour, outcomes));
   if (failure !== undefined) throw failure;
   const isDone = isAll && outcomes.size === rows.length;
   const { published = 0, ...notNoted } = countBy([...outcomes.values()], (outcome) => outcome);
@@ -62,11 +60,11 @@ export async function publishLabels(_cursor: string | null, deps: StepDependenci
 const isOpen = ({ noted, notNoted }: LabeledRow): boolean => noted !== true && notNoted === undefined;
 
 /** Reads the labels of marked hours, as many as an invocation can do. */
-async function readOpen({ storage, environment, remainingMs }: StepDependencies) {
-  const bucket = environment.WORK_BUCKET;
+async function readOpen(deps: StepDependencies) {
+  const { storage, workBucket, remainingMs } = deps;
   const marks = new Map<string, string[]>();
-  for await (const { key } of storage.list(bucket, truthKeys.toPublishPrefix)) {
-    const hour = key.slice(truthKeys.toPublishPrefix.length).split('/')[0] ?? '';
+  for await (const { key } of storage.list(workBucket, truthKeys.toPublishPrefix)) {
+    const hour = hourOfKey(key);
     if (marks.size === MAX_HOURS && !marks.has(hour)) break;
     marks.set(hour, [...(marks.get(hour) ?? []), key]);
   }
@@ -76,7 +74,7 @@ async function readOpen({ storage, environment, remainingMs }: StepDependencies)
   for (const [hour, keys] of marks) {
     const open: OpenHour = { hour, marks: keys, rows: [], isWhole: true };
     hours.push(open);
-    for await (const row of readLabeled(storage, bucket, [hour])) {
+    for await (const row of readLabeled(deps, [hour])) {
       if (!isOpen(row)) continue;
       if (isFull()) {
         open.isWhole = false;
@@ -94,8 +92,7 @@ async function readOpen({ storage, environment, remainingMs }: StepDependencies)
 
 /** Writes the outcomes of its labels into the hour, and removes its marks if no label is open any more. */
 async function keepOutcomes(
-  storage: Storage,
-  bucket: string,
+  work: Work,
   { hour, marks, rows, isWhole }: OpenHour,
   outcomes: ReadonlyMap<LabeledRow, Outcome>,
 ): Promise<void> {
@@ -106,7 +103,7 @@ async function keepOutcomes(
   }
   let left = rows.length > 0 || !isWhole ? 1 : 0;
   if (settled.size > 0) {
-    await rewriteHour(storage, bucket, hour, async function* (draft) {
+    await rewriteHour(work, hour, async function* (draft) {
       left = 0;
       for await (const row of draft.rows) {
         const next = isOpen(row) ? afterOutcome(row, settled.get(rowKey(row))) : row;
@@ -116,7 +113,8 @@ async function keepOutcomes(
       }
     });
   }
-  if (left === 0) await forEachConcurrently(HOURS_AT_ONCE, marks, (key) => removeObject(storage, bucket, key));
+  const remove = (key: string) => removeObject(work.storage, work.workBucket, key);
+  if (left === 0) await forEachConcurrently(HOURS_AT_ONCE, marks, remove);
 }
 
 function afterOutcome(row: LabeledRow, settled: { of: LabeledRow; outcome: Outcome } | undefined): LabeledRow {

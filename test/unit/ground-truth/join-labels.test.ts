@@ -161,15 +161,11 @@ describe('a label', () => {
     putLabels('1', labelEach(['a']), 60);
     await run();
     const { rewriteHour } = jest.requireActual('../../../src/ground-truth/join/labeled-store.ts');
-    await rewriteHour(
-      memory.storage,
-      'work',
-      hourOf(LATE_SECOND * 1000),
-      async function* (draft: { rows: AsyncIterable<LabeledRow>; changed: boolean }) {
-        for await (const row of draft.rows) yield { ...row, noted: true, notNoted: 'EditedByPerson' };
-        draft.changed = true;
-      },
-    );
+    const noted = async function* (draft: { rows: AsyncIterable<LabeledRow>; changed: boolean }) {
+      for await (const row of draft.rows) yield { ...row, noted: true, notNoted: 'EditedByPerson' };
+      draft.changed = true;
+    };
+    await rewriteHour(memory.work, hourOf(LATE_SECOND * 1000), noted);
     putLabels('2', labelEach(['a']), 30);
     expect((await run()).rows).toMatchObject([{ noted: true, notNoted: 'EditedByPerson' }]);
     putLabels('3', [{ id: 'a', label: 0 }]);
@@ -235,7 +231,7 @@ describe('a label', () => {
     for (const key of ofTime) memory.objects.delete(key);
     putLabels('g', [{ id: 'a', label: 0 }]);
     expect(labelsOf(await run())).toEqual({ 'tr-of-a': 0 });
-    expect(await labeledHours(memory.storage, 'work')).toEqual(['2026-11-20T23']);
+    expect(await labeledHours(memory.work)).toEqual(['2026-11-20T23']);
   });
 
   test.each(['12', '21'])('of two files of the same second wins by its value, in the order %s too', async (order) => {
@@ -270,7 +266,7 @@ describe('the ledger', () => {
 
   /** Puts the rows of all files of a day into one. */
   async function merge(remove: boolean): Promise<void> {
-    const work = { storage: memory.storage, workBucket: 'work' };
+    const { work } = memory;
     for (const table of TABLES) {
       const keys = (await Array.fromAsync(listFiles(work, table))).map(({ key }) => key);
       const rows = await Array.fromAsync(readFiles(work, table, keys));
@@ -447,7 +443,7 @@ async function happen(
 
 /** Every hour is marked, for as long as its labels are not published. */
 async function unmarked(): Promise<string[]> {
-  const hours = await labeledHours(memory.storage, 'work');
+  const hours = await labeledHours(memory.work);
   const etags = await Promise.all(
     hours.map(async (hour) => (await memory.head('work', truthKeys.labeled(hour)))?.etag),
   );

@@ -33,14 +33,14 @@ const adding = (...rows: LabeledRow[]) =>
 
 async function stored(memory: MemoryStorage, hours = [HOUR]): Promise<LabeledRow[]> {
   const rows: LabeledRow[] = [];
-  for await (const each of readLabeled(memory.storage, 'w', hours)) rows.push(each);
+  for await (const each of readLabeled(memory.work, hours)) rows.push(each);
   return rows;
 }
 
 test('rows are as they were written, whatever their texts contain', async () => {
   const memory = new MemoryStorage();
   const rows = [row('a\n"b'), row('c', { label: 'line\r\nbreak \u2028', was: false, scorer: 'safety', noted: false })];
-  expect(await rewriteHour(memory.storage, 'w', HOUR, adding(...rows))).toMatch(/^[0-9a-f]{32}$/);
+  expect(await rewriteHour(memory.work, HOUR, adding(...rows))).toMatch(/^[0-9a-f]{32}$/);
   expect(await stored(memory)).toEqual(rows);
   expect(await stored(memory, ['2026-11-20T11'])).toEqual([]);
 });
@@ -48,7 +48,7 @@ test('rows are as they were written, whatever their texts contain', async () => 
 test('of changes at the same time, none is lost', async () => {
   const memory = new MemoryStorage();
   const ids = ['a', 'b', 'c', 'd'];
-  await Promise.all(ids.map((id) => rewriteHour(memory.storage, 'w', HOUR, adding(row(id)))));
+  await Promise.all(ids.map((id) => rewriteHour(memory.work, HOUR, adding(row(id)))));
   expect((await stored(memory)).map(({ id }) => id).toSorted()).toEqual(ids);
 });
 
@@ -57,10 +57,10 @@ test('an unchanged hour is not written, and its ETag is returned', async () => {
   const same = async function* ({ rows }: HourDraft) {
     yield* rows;
   };
-  expect(await rewriteHour(memory.storage, 'w', HOUR, same)).toBeUndefined();
-  const etag = await rewriteHour(memory.storage, 'w', HOUR, adding(row('a')));
+  expect(await rewriteHour(memory.work, HOUR, same)).toBeUndefined();
+  const etag = await rewriteHour(memory.work, HOUR, adding(row('a')));
   const putIf = jest.spyOn(memory, 'putIf');
-  expect(await rewriteHour(memory.storage, 'w', HOUR, same)).toBe(etag);
+  expect(await rewriteHour(memory.work, HOUR, same)).toBe(etag);
   expect(putIf).not.toHaveBeenCalled();
 });
 
@@ -76,37 +76,37 @@ test('which labels of a part were settled is kept while labels of the part wait'
     draft.settled['d-2'] ??= { 4: 'outdated' };
     draft.changed = true;
   };
-  await rewriteHour(memory.storage, 'w', HOUR, settling);
+  await rewriteHour(memory.work, HOUR, settling);
   memory.objects.delete(truthKeys.waiting('d-1'));
-  await rewriteHour(memory.storage, 'w', HOUR, adding());
+  await rewriteHour(memory.work, HOUR, adding());
   expect(seen).toEqual({});
-  await rewriteHour(memory.storage, 'w', HOUR, settling);
+  await rewriteHour(memory.work, HOUR, settling);
   expect(seen).toEqual({ 'd-2': { 4: 'outdated' } });
 });
 
 test('a window of hours or of days', async () => {
   const memory = new MemoryStorage();
   const hours = ['2026-11-19T23', '2026-11-20T00', HOUR, '2026-11-21T00'];
-  for (const hour of hours) await rewriteHour(memory.storage, 'w', hour, adding(row('a')));
-  expect(await labeledHours(memory.storage, 'w')).toEqual(hours);
-  expect(await labeledHours(memory.storage, 'w', { from: '2026-11-20', to: '2026-11-21' })).toEqual(hours.slice(1, 3));
-  expect(await labeledHours(memory.storage, 'w', { from: HOUR, to: HOUR })).toEqual([]);
-  expect(await labeledHours(memory.storage, 'w', { from: HOUR })).toEqual(hours.slice(2));
+  for (const hour of hours) await rewriteHour(memory.work, hour, adding(row('a')));
+  expect(await labeledHours(memory.work)).toEqual(hours);
+  expect(await labeledHours(memory.work, { from: '2026-11-20', to: '2026-11-21' })).toEqual(hours.slice(1, 3));
+  expect(await labeledHours(memory.work, { from: HOUR, to: HOUR })).toEqual([]);
+  expect(await labeledHours(memory.work, { from: HOUR })).toEqual(hours.slice(2));
 });
 
 test('an hour that changes between its facts and its bytes is read again; one that keeps changing is named', async () => {
   const memory = new MemoryStorage();
-  await rewriteHour(memory.storage, 'w', HOUR, adding(row('a')));
+  await rewriteHour(memory.work, HOUR, adding(row('a')));
   const read = memory.read.bind(memory);
   const meanwhile = jest.spyOn(memory, 'read').mockImplementationOnce(async (object) => {
-    await rewriteHour(memory.storage, 'w', HOUR, adding(row('b')));
+    await rewriteHour(memory.work, HOUR, adding(row('b')));
     return read(object);
   });
   expect((await stored(memory)).map(({ id }) => id)).toEqual(['a', 'b']);
   meanwhile.mockRestore();
   jest.spyOn(memory, 'putIf').mockResolvedValue(undefined);
   jest.spyOn(Math, 'random').mockReturnValue(0);
-  await expect(rewriteHour(memory.storage, 'w', HOUR, adding(row('c')))).rejects.toMatchObject({
+  await expect(rewriteHour(memory.work, HOUR, adding(row('c')))).rejects.toMatchObject({
     name: 'StorageUnavailable',
   });
   jest.restoreAllMocks();

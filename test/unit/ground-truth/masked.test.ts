@@ -49,7 +49,7 @@ function truthOf(settings: object, cases: readonly Case[]) {
     }
     const before = new Set(memory.objects.keys());
     const traced = cases.map((_, at) => tracedRow(`tr-${at}`));
-    await predictions.write({ storage: memory.storage, workBucket: 'work' }, traced);
+    await predictions.write(memory.work, traced);
     // After any labels.
     for (const key of memory.objects.keys()) if (!before.has(key)) memory.writtenMs.set(key, Date.now() + 60_000);
   };

@@ -38,7 +38,7 @@ async function label(hour: string, count: number, right: number, more: Partial<L
       ...more,
     }),
   );
-  await rewriteHour(memory.storage, 'work', hour, async function* (draft) {
+  await rewriteHour(memory.work, hour, async function* (draft) {
     draft.changed = true;
     yield* draft.rows;
     yield* rows;
@@ -79,7 +79,7 @@ test('excluded windows are in no figure', async () => {
     { fromMs: atMs(10), toMs: atMs(13), inferenceId: 'load-?' },
     { fromMs: atMs(12), toMs: atMs(13), inferenceId: '*-7' },
   ];
-  await changeExcluded({ storage: memory.storage, workBucket: 'work' }, () => windows);
+  await changeExcluded(memory.work, () => windows);
   await run([{ accuracy: { atLeast: 0.5 } }]);
   expect(shown()).toEqual([{ Objective: 'accuracy', TrueValue: 1 }]);
 });
@@ -113,11 +113,11 @@ test('the newest measurement of an objective is kept, and when it became missed 
     await run(objectives);
   }
   const at = (day: number) => Date.parse(`2026-11-${day}T11:00:00Z`) / 1000;
-  expect(await readMeasurement(memory.storage, 'work', 'accuracy')).toMatchObject({
+  expect(await readMeasurement(memory.work, 'accuracy')).toMatchObject({
     ...{ from: '2026-11-15T11', end: '2026-11-16T11', rows: 100, value: 0.95, missed: false, since: at(16) },
   });
   const window = { fromMs: 0, toMs: BEGAN };
-  expect(await readChanges(memory.storage, 'work', window)).toEqual([
+  expect(await readChanges(memory.work, window)).toEqual([
     { objective: 'accuracy', isMissed: true, since: at(11), second: at(12) },
     { objective: 'accuracy', isMissed: false, since: at(16), second: at(16) },
   ]);
@@ -165,11 +165,11 @@ describe('labels that come late', () => {
     for (const day of days) await label(`2026-11-${String(day).padStart(2, '0')}T10`, count, Math.round(count * share));
     published.length = 0;
     await run(objectives);
-    const { missed, since, rows } = (await readMeasurement(memory.storage, 'work', 'accuracy')) ?? {};
+    const { missed, since, rows } = (await readMeasurement(memory.work, 'accuracy')) ?? {};
     return { missed, since, rows, alarms: published.filter(({ QualityMissed }) => QualityMissed === 1).length };
   };
   const history = async () => {
-    const changes = await readChanges(memory.storage, 'work', { fromMs: 0, toMs: BEGAN });
+    const changes = await readChanges(memory.work, { fromMs: 0, toMs: BEGAN });
     return changes.map(({ isMissed, since, second }) => [isMissed, since, second]);
   };
 
@@ -216,7 +216,7 @@ test.each<[string, Partial<LabeledRow>, object, string]>([
   await label('2026-11-20T10', 200, 0, row);
   await run([objective]);
   expect(shown()).toEqual([{ Objective: Object.keys(objective)[0], TrueValue: expect.any(Number) }]);
-  const kept = await readMeasurement(memory.storage, 'work', Object.keys(objective)[0] as string);
+  const kept = await readMeasurement(memory.work, Object.keys(objective)[0] as string);
   expect(kept).toMatchObject({ missed: null, why: expect.stringContaining(why), since: 0, turns: [] });
 });
 

@@ -146,7 +146,7 @@ test('the labels of a large file are in parts, and their report counts all lines
   expect(report?.reasons).toEqual({ NotALabel: 120 });
   expect(report?.faults).toHaveLength(100);
   const segments: string[] = [];
-  for await (const name of listSegments(memory.storage, 'work', '')) segments.push(name);
+  for await (const name of listSegments(memory.work)) segments.push(name);
   expect(segments).toHaveLength(5);
 });
 

@@ -19,7 +19,6 @@ const WINDOW = { fromMs: DAY_MS - 7 * 24 * HOUR_MS, toMs: DAY_MS + 7 * 24 * HOUR
 class Bucket extends MemoryStorage {
   writesLeft = Number.POSITIVE_INFINITY;
   nowMs = DAY_MS;
-  readonly work = { storage: this.storage, workBucket: 'w' };
   #write(key: string): void {
     this.writesLeft -= 1;
     if (this.writesLeft < 0) throw new Error('killed');

@@ -180,7 +180,7 @@ test('objectives have the estimate of rates, and the state of the detectors or o
   const objectives = { 'safety Green': { said } };
   memory.put(workKeys.detectors, { settledUntil: 0, horizonMs: 0, outbox: [], objectives, tail: {}, applied: {} });
   const measured = { objective: 'accuracy', from: hour(0), end: hour(9), rows: 70, value: 0.8, low: 0.7, high: 0.88 };
-  await keepMeasurement(memory.storage, 'w', { ...measured, missed: true });
+  await keepMeasurement(memory.work, { ...measured, missed: true });
   const settings = {
     QUALITY_OBJECTIVES: [
       { scorer: 'safety', atLeast: 0.9 },

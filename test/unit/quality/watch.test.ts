@@ -100,17 +100,17 @@ test('reports a change within minutes, and the recovery', async () => {
   expect(rig.state.outbox).toEqual([]);
   const { storage } = rig.storage;
   const day = { fromMs: NOW_S * 1000, toMs: NOW_S * 1000 + 86_400_000 };
-  const changes = await readChanges(storage, 'b', day);
+  const changes = await readChanges({ storage, workBucket: 'b' }, day);
   expect(changes.map(({ objective, isMissed }) => [objective, isMissed])).toEqual([
     ['error replies', true],
     ['error replies', false],
   ]);
   const [since = 0, until = 0] = changes.map((change) => (change.since - NOW_S) / RUN_S);
   expect([Math.round(since), Math.round(until / 10)]).toEqual([10, 2]);
-  expect(await readChanges(storage, 'b', { ...day, fromMs: (changes[1]?.second ?? 0) * 1000 })).toEqual(
+  expect(await readChanges({ storage, workBucket: 'b' }, { ...day, fromMs: (changes[1]?.second ?? 0) * 1000 })).toEqual(
     changes.slice(1),
   );
-  expect((await readDetectors(storage, 'b')).get('error replies')).toEqual({
+  expect((await readDetectors({ storage, workBucket: 'b' })).get('error replies')).toEqual({
     isMissed: false,
     since: changes[1]?.since,
   });
