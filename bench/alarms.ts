@@ -58,7 +58,7 @@ function untilRing(
 ): number | undefined {
   for (let index = 0; index < captures; index += 1) {
     const second = Math.floor((begin + index) * SECONDS);
-    if (feed(detector, state, second, 1, next() ? 1 : 0).some(({ isMissed }) => isMissed)) return index + 1;
+    if (feed(detector, state, [second, 1, next() ? 1 : 0]).some(({ isMissed }) => isMissed)) return index + 1;
   }
   return undefined;
 }

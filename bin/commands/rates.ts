@@ -11,7 +11,8 @@ import { activeScorers } from '../../src/judge/active-scorers.ts';
 import type { Coverage } from '../../src/quality/calibration/types.ts';
 import { labelsByCell, type WindowLabel } from '../../src/quality/calibration/window-labels.ts';
 import { type CountedCell, cellsOf, countedDays, readWindow, type TimeWindow } from '../../src/quality/counts-store.ts';
-import { type ObjectiveSettings, objectiveRates } from '../../src/quality/objective-rates.ts';
+import { objectiveRates } from '../../src/quality/objective-rates.ts';
+import type { ObjectiveSettings } from '../../src/quality/objectives.ts';
 import { ERROR_REPLIES, measuresOf, objectivesOf } from '../../src/quality/objectives.ts';
 import { quantilesText } from '../../src/quality/quantiles.ts';
 import {

@@ -6,6 +6,9 @@
 import { type Cusum, designCusum, nextSum } from '../core/statistics/cusum.ts';
 import type { Objective } from './objectives.ts';
 
+/** Epoch seconds, number of captures, and number of failures among them. */
+export type ObservedSecond = [second: number, cases: number, failed: number];
+
 /** Captures of a span of time, which begins at the second `since` (epoch). */
 export interface Span {
   since: number;
@@ -72,13 +75,7 @@ export const newState = (): DetectorState => ({ sum: 0, evidence: { since: 0, ca
  * @param second epoch seconds of the inference
  * @returns the detected changes, in order
  */
-export function feed(
-  detector: Detector,
-  state: DetectorState,
-  second: number,
-  cases: number,
-  failed: number,
-): ObjectiveChange[] {
+export function feed(detector: Detector, state: DetectorState, [second, cases, failed]: ObservedSecond) {
   const changes: ObjectiveChange[] = [];
   for (let index = 0; index < cases; index += 1) {
     const isFailed = Math.floor(((index + 1) * failed) / cases) > Math.floor((index * failed) / cases);

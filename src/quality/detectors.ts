@@ -24,13 +24,11 @@ import {
   feed,
   newState,
   type ObjectiveChange,
+  type ObservedSecond,
   rateOf,
   type Span,
 } from './detector.ts';
 import type { Objective } from './objectives.ts';
-
-/** Epoch seconds, number of captures, and number of failures among them. */
-type ObservedSecond = [second: number, cases: number, failed: number];
 
 /** A run of new files, with its observations. */
 export interface ObservedRun {
@@ -189,21 +187,11 @@ export class Detectors {
       own.said = { isMissed: change.isMissed, second, since: change.evidence.since };
       const failures = worst(own.failures.filter((one) => one.second >= change.evidence.since));
       const window = rateOf(now, detector.objective);
-      const announced = {
-        id: `${id} ${second} ${change.isMissed}`,
-        ...by,
-        second,
-        objective: id,
-        change,
-        window,
-        failures,
-      };
-      state.outbox.push(structuredClone(announced));
+      const named = { id: `${id} ${second} ${change.isMissed}`, objective: id, ...by };
+      state.outbox.push(structuredClone({ ...named, second, change, window, failures }));
     };
     const feedAll = (into: DetectorState, some: readonly ObservedSecond[]): void => {
-      for (const [second, cases, failed] of some) {
-        for (const change of feed(detector, into, second, cases, failed)) announce(second, change, into);
-      }
+      for (const one of some) for (const change of feed(detector, into, one)) announce(one[0], change, into);
     };
     const later = seconds.findIndex(([second]) => second >= until);
     const split = later < 0 ? seconds.length : later;
@@ -245,10 +233,8 @@ function secondsOf(series: ObservedSeries[string], watches: (variant: string) =>
 function settle(state: DetectorsState, nowMs: number): void {
   for (const [name, run] of Object.entries(state.tail)) {
     for (const [id, seconds] of Object.entries(run.series)) {
-      const left = Object.hasOwn(state.objectives, id)
-        ? seconds.filter(([second]) => second >= state.settledUntil)
-        : [];
-      if (left.length > 0) run.series[id] = left;
+      const left = seconds.filter(([second]) => second >= state.settledUntil);
+      if (left.length > 0 && Object.hasOwn(state.objectives, id)) run.series[id] = left;
       else delete run.series[id];
     }
     if (Object.keys(run.series).length > 0) continue;
@@ -273,8 +259,7 @@ const MAX_FAILURES = 10 * SHOWN_FAILURES;
 /** Adds failures, and keeps the worst of each variant, since an objective may be about one, or about all but one. */
 export function addFailures(kept: QualityFailures, more: QualityFailures): void {
   for (const [measure, failures] of Object.entries(more)) {
-    // A guideline may be named `constructor`.
-    const all = [...(Object.hasOwn(kept, measure) ? (kept[measure] ?? []) : []), ...failures];
+    const all = [...(ownOf(kept, measure) ?? []), ...failures];
     const byVariant = [...Map.groupBy(all, ({ variant }) => variant).values()];
     kept[measure] = byVariant.flatMap((own) => worst(own)).slice(0, MAX_FAILURES);
   }
@@ -296,9 +281,7 @@ function distinct(failures: readonly ObservedFailure[]): ObservedFailure[] {
   const equal = Map.groupBy(each.values(), ({ traceId, exchange }) => exchange ?? traceId);
   return [...equal.values()].flatMap((same) => {
     const count = same.reduce((sum, one) => sum + (one.count ?? 1), 0);
-    return same
-      .toSorted(worseFirst)
-      .slice(0, 1)
-      .map((one) => (count > 1 ? { ...one, count } : one));
+    const [one] = same.toSorted(worseFirst);
+    return one && count > 1 ? { ...one, count } : (one ?? []);
   });
 }

@@ -1,11 +1,10 @@
 /** The rate of each objective in a window, with the estimate that rates have, and whether the objective is missed. */
 import type { Work } from '../core/aws/storage.ts';
-import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { correctedShare, weigh } from '../core/statistics/corrected-share.ts';
 import type { Measured } from '../core/statistics/sampled-mean.ts';
 import type { CountedCell } from './counts-store.ts';
 import { readDetectors, readMeasurement } from './objective-states.ts';
-import { ERROR_REPLIES, type Measure, type Objective, objectivesOf } from './objectives.ts';
+import { ERROR_REPLIES, type Measure, type Objective, type ObjectiveSettings, objectivesOf } from './objectives.ts';
 import { ERROR, emptyOf, passing, type Represented, sampleOf, strataOf } from './strata.ts';
 import { readTrueObjectives, type TrueObjective } from './true-objectives.ts';
 
@@ -41,12 +40,6 @@ export interface ObjectiveRate extends MeasuredRate {
   /** Each variant separately, if the objective covers several. */
   variants?: (MeasuredRate & { variant: string })[];
 }
-
-/** The settings that define objectives. */
-export type ObjectiveSettings = Pick<
-  LambdaEnvironment,
-  'QUALITY_OBJECTIVES' | 'EVALUATION_SAMPLE_RATE' | 'JUDGE_GUIDELINES' | 'SCORER_FUNCTIONS' | 'SHADOW_VARIANTS'
->;
 
 /** @param cells of the window, of all variants */
 export async function objectiveRates(

@@ -111,13 +111,14 @@ export function readObjectives(raw: readonly unknown[], sampling: Sampling): Obj
   return objectives;
 }
 
+/** The settings that define objectives. */
+export type ObjectiveSettings = Pick<
+  LambdaEnvironment,
+  'QUALITY_OBJECTIVES' | 'EVALUATION_SAMPLE_RATE' | 'JUDGE_GUIDELINES' | 'SCORER_FUNCTIONS' | 'SHADOW_VARIANTS'
+>;
+
 /** Returns the objectives of the settings that the detectors watch. @throws PermanentError `InvalidObjectives` */
-export const objectivesOf = (
-  settings: Pick<
-    LambdaEnvironment,
-    'QUALITY_OBJECTIVES' | 'JUDGE_GUIDELINES' | 'SCORER_FUNCTIONS' | 'EVALUATION_SAMPLE_RATE'
-  >,
-): Objective[] =>
+export const objectivesOf = (settings: Omit<ObjectiveSettings, 'SHADOW_VARIANTS'>): Objective[] =>
   readObjectives(settings.QUALITY_OBJECTIVES, {
     scorers: scorersFor({ guidelines: settings.JUDGE_GUIDELINES, functions: settings.SCORER_FUNCTIONS }),
     sampleRate: settings.EVALUATION_SAMPLE_RATE,

@@ -5,14 +5,14 @@
 
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { badnessOf } from '../judge/scorers/badness.ts';
-import { type Chances, isDrawn } from '../judge/scorers/chances.ts';
+import { isDrawn } from '../judge/scorers/chances.ts';
 import { isJudgeScorer } from '../judge/scorers/scorer-set.ts';
 import { isFailure } from '../judge/scorers/values.ts';
 import type { JudgeScorer, Scorer } from '../judge/types.ts';
 import { isComputed, SAMPLE_METADATA } from '../mlflow/types.ts';
 import { isAboutErrors, type Measure, measuresOf, readObjectives } from './objectives.ts';
 import { isAlways } from './sample.ts';
-import type { CountedCapture, CountedVerdict, Observe } from './tally.ts';
+import type { CountedCapture, Observe } from './tally.ts';
 
 /** Older captures are history. A clock may be some minutes fast. */
 const [LATEST_S, OLDEST_S] = [600, 86_400];
@@ -82,22 +82,13 @@ function secondOf(inferenceMs: number, nowS: number): number | undefined {
 
 /** @returns whether the capture passes, `undefined` if this run did not judge it, or not by chance */
 function seenBy(measure: Measure, capture: CountedCapture, asked: readonly JudgeScorer[]): Seen | undefined {
-  const { facts, isWritten, verdicts, replaced } = capture;
+  const { traceId, facts, isWritten, verdicts, replaced, chances } = capture;
   if (measure.scorer === undefined) return isWritten ? { passed: !facts.isError } : undefined;
   const verdict = verdicts.find(({ name }) => name === measure.scorer);
   if (verdict?.value === undefined || replaced.includes(measure.scorer)) return undefined;
-  if (!isByChance(capture.traceId, verdict, asked, capture.chances)) return undefined;
+  // A capture that a rule has judged counts only if it would have been drawn: rules pick captures that are not like others.
+  const isByRule = !isComputed(verdict) && isAlways(verdict.metadata[SAMPLE_METADATA] ?? '');
+  const scorer = asked.find(({ name }) => name === verdict.name) ?? verdict;
+  if (isByRule && !isDrawn(traceId, scorer, chances, () => false)) return undefined;
   return { passed: measure.passes(verdict.value), rationale: verdict.rationale };
-}
-
-/** A capture that a rule has judged counts only if it would have been drawn: rules pick captures that are not like others. */
-function isByChance(
-  traceId: string,
-  verdict: CountedVerdict,
-  asked: readonly JudgeScorer[],
-  chances: Chances,
-): boolean {
-  const { name, metadata } = verdict;
-  if (isComputed(verdict) || !isAlways(metadata[SAMPLE_METADATA] ?? '')) return true;
-  return isDrawn(traceId, asked.find((scorer) => scorer.name === name) ?? { name }, chances, () => false);
 }

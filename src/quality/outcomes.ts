@@ -43,10 +43,8 @@ const REASONS = {
 } as const;
 
 /** Returns the outcomes of each scorer of a sum of counts, in the order of `active`. */
-export function outcomesIn(
-  { captures = 0, notJudged = {}, scorers = {} }: QualityCell,
-  active: readonly Scorer[],
-): ScorerOutcomes[] {
+export function outcomesIn(all: QualityCell, active: readonly Scorer[]): ScorerOutcomes[] {
+  const { captures = 0, notJudged = {}, scorers = {} } = all;
   return active.flatMap((scorer): ScorerOutcomes[] => {
     const { [scorer.name]: without = {} } = notJudged;
     const samples = Object.values(scorers[scorer.name] ?? {});

@@ -111,10 +111,7 @@ export function groupRates(cells: readonly CountedCell[], query: RatesQuery): Gr
     const cellsBy = Map.groupBy(members, ({ hour }) => stepOf(hour));
     const all = sumOfCells(members);
     const { scorers: _, ...totals } = all;
-    const outcomes = outcomesIn(
-      all,
-      active.filter(({ name }) => names.includes(name)),
-    );
+    const asked = active.filter(({ name }) => names.includes(name));
     const rates = names.map((name) => {
       const counts = countsOf(name, members, query);
       const rowsBy = Map.groupBy(counts.rows, ({ hour }) => stepOf(hour));
@@ -126,7 +123,7 @@ export function groupRates(cells: readonly CountedCell[], query: RatesQuery): Gr
       return withGood({ ...rateOf(name, members, query, counts), trend }, query);
     });
     const isShadow = members.every(({ variant }) => query.shadow?.includes(variant));
-    return { group, ...(isShadow ? { shadow: true } : {}), rates, outcomes, totals };
+    return { group, ...(isShadow ? { shadow: true } : {}), rates, outcomes: outcomesIn(all, asked), totals };
   });
 }
 
@@ -141,23 +138,13 @@ function stepsOf({ by, window }: RatesQuery, group: string): ((hour: string) => 
 }
 
 /** The verdicts of a scorer on some captures. */
-interface ScorerCounts {
-  /** The value that counts as passed. */
-  is: string;
-  isComputed: boolean;
-  /** The verdicts are numbers. */
-  isMean: boolean;
-  values: Record<string, number>;
-  bins: LogBins;
-  rows: ReturnType<typeof strataOf<Verdicts>>;
-  labelsOf: LabelsOf;
-}
+type ScorerCounts = ReturnType<typeof countsOf>;
 
 /** Verdicts, with sums of values or numbers. */
 type Verdicts = Record<'judged' | 'passed' | 'sum' | 'squares', number>;
 
 /** @param value the value that counts as passed. Default: the scorer's own */
-function countsOf(scorer: string, cells: readonly CountedCell[], query: RatesQuery, value?: string): ScorerCounts {
+function countsOf(scorer: string, cells: readonly CountedCell[], query: RatesQuery, value?: string) {
   const own = cells.map(({ cell }) => ({ cell: { scorers: { [scorer]: cell.scorers?.[scorer] ?? {} } } }));
   const samples = Object.entries(sumOfCells(own).scorers?.[scorer] ?? {});
   const [values, bins]: [Record<string, number>, LogBins] = [{}, {}];
@@ -176,6 +163,7 @@ function countsOf(scorer: string, cells: readonly CountedCell[], query: RatesQue
     return { judged: countOf(counts.numbers?.bins ?? {}), passed: 0, sum: total, squares };
   });
   const labelsOf = isComputed || isMean ? NO_LABELS : (query.labelsOf ?? NO_LABELS);
+  /** `is`: the value that counts as passed; `isMean`: the verdicts are numbers. */
   return { is, isComputed, isMean, values, bins, rows, labelsOf };
 }
 

@@ -48,8 +48,8 @@ test('computes the same figures as scikit-learn', async () => {
       values,
     });
     const one = [{ name: 's', version: '1', values: scorer }];
-    const given = { source: { kind: 'labels', where: '' }, scorers: one, pairs, unanswered: [] } as const;
-    const { scorers } = calibrationReport(given);
+    const source = { kind: 'labels', where: '' } as const;
+    const { scorers } = calibrationReport({ source, scorers: one, pairs, unanswered: [] });
     reports.push(scorers[0] as ScorerReport);
   }
   const theirs = await calibration.reference(cases);

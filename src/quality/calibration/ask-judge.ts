@@ -61,13 +61,10 @@ interface AskOptions {
 /** Exchanges in flight. The judge's own limiter decides how many calls are made. */
 const EXCHANGES_AT_ONCE = 16;
 
-interface Exchange {
-  capture: Capture;
-  items: LabeledItem[];
-}
+type Exchange = ReturnType<typeof exchangesOf>[number];
 
 /** Groups items by exchange, which is sent once for all of its items. */
-function exchangesOf(items: readonly LabeledItem[]): Exchange[] {
+function exchangesOf(items: readonly LabeledItem[]) {
   const groups = Map.groupBy(items, ({ messages, reply, tools }) => JSON.stringify([messages, reply, tools ?? null]));
   return [...groups.values()].map((group) => ({ capture: captureOf(group[0] as LabeledItem), items: group }));
 }
@@ -130,10 +127,8 @@ export async function askAll(items: readonly LabeledItem[], options: AskOptions)
       return answeredBefore(error);
     });
     addSpend(total, spend);
-    for (const item of open) {
-      const verdict = verdicts.find(({ scorer }) => scorer === item.scorer);
-      outcomes.set(item, outcomeOf(item, verdict, isHeld));
-    }
+    const verdictOf = ({ scorer: name }: LabeledItem) => verdicts.find(({ scorer }) => scorer === name);
+    for (const item of open) outcomes.set(item, outcomeOf(item, verdictOf(item), isHeld));
   };
   const exchanges = exchangesOf(items);
   let done = 0;
@@ -152,12 +147,7 @@ export async function askAll(items: readonly LabeledItem[], options: AskOptions)
 }
 
 /** Returns the worst case of asking about these items in US dollars; `null` if the price is unknown. */
-export function mostUsd(
-  items: readonly LabeledItem[],
-  options: Pick<AskOptions, 'judge' | 'scorers' | 'ask'>,
-): number | null {
-  const costs = exchangesOf(items).map((exchange) =>
-    options.judge.maxCostUsd(exchange.capture, scorersToAsk(exchange, options)),
-  );
-  return costs.reduce(addUsd, 0);
-}
+export const mostUsd = (items: readonly LabeledItem[], options: Pick<AskOptions, 'judge' | 'scorers' | 'ask'>) =>
+  exchangesOf(items)
+    .map((exchange) => options.judge.maxCostUsd(exchange.capture, scorersToAsk(exchange, options)))
+    .reduce(addUsd, 0);

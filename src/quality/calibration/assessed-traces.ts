@@ -9,6 +9,9 @@ import type { MlflowRest } from '../../mlflow/rest.ts';
 import { REPLACED_AT, SAMPLE_METADATA } from '../../mlflow/types.ts';
 import { ALWAYS, chanceOf, stratumOf } from '../sample.ts';
 
+/** What reads traces, and changes what people made. */
+export type Rest = Pick<MlflowRest, 'repeat'>;
+
 export type ReadAssessment = AssessmentReply;
 export type AssessedTrace = TraceInfoReply;
 
@@ -41,10 +44,7 @@ const VARIANT_TAG = 'sagemaker_variant_name';
 const SOMETIMES = ['status_code', 'empty_reply', 'inference_id', 'inference_mismatch', 'replay_run', 'capture_notes'];
 
 /** Returns the shadow variants whose traces a query leaves out, because its filter does not name them. */
-export const shadowLeftOut = ({
-  shadow = [],
-  filter = '',
-}: Pick<TraceQuery, 'shadow' | 'filter'>): readonly string[] =>
+export const shadowLeftOut = ({ shadow = [], filter = '' }: Pick<TraceQuery, 'shadow' | 'filter'>) =>
   filter.includes(VARIANT_TAG) ? shadow.filter((name) => !filter.includes(name)) : shadow;
 
 /**
@@ -52,10 +52,7 @@ export const shadowLeftOut = ({
  *
  * @throws PermanentError `UnknownName` for a tag or a variant in the filter
  */
-export async function* assessedTraces(
-  rest: Pick<MlflowRest, 'repeat'>,
-  query: TraceQuery,
-): AsyncGenerator<AssessedTrace> {
+export async function* assessedTraces(rest: Rest, query: TraceQuery): AsyncGenerator<AssessedTrace> {
   const { experimentId, fromMs, toMs, progress } = query;
   const filter = [
     ...(fromMs === undefined ? [] : [`timestamp_ms >= ${fromMs}`]),
@@ -79,7 +76,7 @@ export async function* assessedTraces(
 }
 
 /** Refuses a filter that finds no trace if it names a tag or a variant that no trace of the window has. @throws PermanentError `UnknownName` */
-async function checkFilter(rest: Pick<MlflowRest, 'repeat'>, { filter = '', ...query }: TraceQuery): Promise<void> {
+async function checkFilter(rest: Rest, { filter = '', ...query }: TraceQuery): Promise<void> {
   const named = (pattern: RegExp) => Array.from(filter.matchAll(pattern), ([, name = '']) => name);
   const tags = named(/\btags?\.[`"]?([\w.-]+)/gi);
   if (tags.length === 0) return;

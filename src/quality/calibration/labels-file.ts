@@ -44,6 +44,8 @@ const lineSchema = z.looseObject({
   judge: z.string().optional(),
 });
 
+type LabeledScorer = Pick<JudgeScorer, 'name' | 'values'>;
+
 /** Number of invalid lines in the error. In a file of another format all lines are invalid. */
 const MAX_FAULTS = 10;
 
@@ -64,12 +66,7 @@ const digest = (value: unknown): string => hash('sha256', JSON.stringify(value))
  * @example
  *     const items = parseLabels(readFileSync('labels.jsonl', 'utf8'), 'labels.jsonl', scorers);
  */
-export function parseLabels(
-  text: string,
-  file: string,
-  scorers: readonly Pick<JudgeScorer, 'name' | 'values'>[],
-): LabeledItem[] {
-  const known = new Map(scorers.map((scorer) => [scorer.name, scorer]));
+export function parseLabels(text: string, file: string, scorers: readonly LabeledScorer[]): LabeledItem[] {
   const faults: string[] = [];
   const items: LabeledItem[] = [];
   const ids = new Map<string, number>();
@@ -77,7 +74,7 @@ export function parseLabels(
   for (const [index, line] of lines.entries()) {
     if (line.trim() === '') continue;
     try {
-      const item = parseLine(line, known);
+      const item = parseLine(line, scorers);
       // Two people may label the same question about the same exchange.
       const times = (ids.get(item.id) ?? 0) + 1;
       ids.set(item.id, times);
@@ -98,22 +95,21 @@ export function parseLabels(
   return items;
 }
 
-function parseLine(line: string, known: ReadonlyMap<string, Pick<JudgeScorer, 'name' | 'values'>>): LabeledItem {
+function parseLine(line: string, scorers: readonly LabeledScorer[]): LabeledItem {
   const json = jsonIn(line);
   if (json === undefined) throw new Error('not JSON');
   const parsed = lineSchema.safeParse(json);
   if (!parsed.success) {
-    throw new Error(
-      parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'the line'}: ${message}`).join(', '),
-    );
+    const faults = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'the line'}: ${message}`);
+    throw new Error(faults.join(', '));
   }
   const { id, request, reply, system, tools, scorer, label, reason, verdict, rationale, judge } = parsed.data;
-  const values = known.get(scorer)?.values;
+  const values = scorers.find(({ name }) => name === scorer)?.values;
   if (values === undefined) {
     // A list of all scorers would hide the faults of the next lines: a message has an end.
-    const meant = nearest(scorer, [...known.keys()]);
-    const hint =
-      meant === undefined ? `; the scorers are ${[...known.keys()].join(', ')}` : ` (did you mean ${meant}?)`;
+    const names = scorers.map(({ name }) => name);
+    const meant = nearest(scorer, names);
+    const hint = meant === undefined ? `; the scorers are ${names.join(', ')}` : ` (did you mean ${meant}?)`;
     throw new Error(`unknown scorer ${scorer}${hint}`);
   }
   const read = (name: string, given: unknown): AssessmentValue => {
@@ -153,15 +149,10 @@ const ANCHORS_FILE = 'src/quality/calibration/anchors.jsonl';
  * @param only names of the scorers to read; default: all of `scorers`
  * @throws PermanentError `InvalidLabels`
  */
-export function readAnchors(
-  scorers: readonly Pick<JudgeScorer, 'name' | 'values'>[],
-  only?: readonly string[],
-): LabeledItem[] {
+export function readAnchors(scorers: readonly LabeledScorer[], only?: readonly string[]): LabeledItem[] {
   const text = readFileSync(packagePath(ANCHORS_FILE), 'utf8');
   const kept = new Set(only ?? scorers.map(({ name }) => name));
   // Items of scorers that the user has removed are left out.
-  const lines = text
-    .split('\n')
-    .filter((line) => line.trim() !== '' && kept.has((JSON.parse(line) as { scorer: string }).scorer));
+  const lines = text.split('\n').filter((line) => kept.has((jsonIn(line) as Partial<LabeledItem>)?.scorer ?? ''));
   return parseLabels(lines.join('\n'), ANCHORS_FILE, scorers);
 }

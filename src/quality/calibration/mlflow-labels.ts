@@ -6,7 +6,6 @@ import { sum } from '../../core/values/sum.ts';
 import { isPass } from '../../judge/scorers/values.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import { MlflowRefusedError } from '../../mlflow/errors.ts';
-import type { MlflowRest } from '../../mlflow/rest.ts';
 import { type AssessmentValue, SCORER_VERSION } from '../../mlflow/types.ts';
 import { stratumOf } from '../sample.ts';
 import { hourOf } from '../tally.ts';
@@ -19,6 +18,7 @@ import {
   latestByPerson,
   latestVerdict,
   type ReadAssessment,
+  type Rest,
   type TraceQuery,
   type VerdictQuery,
 } from './assessed-traces.ts';
@@ -39,8 +39,6 @@ export interface MlflowLabels {
 interface ReadOptions extends VerdictQuery {
   scorers: readonly Pick<JudgeScorer, 'name' | 'values' | 'passes'>[];
 }
-
-type Rest = Pick<MlflowRest, 'repeat'>;
 
 /** Labels and verdicts of a trace. */
 interface Labelled {

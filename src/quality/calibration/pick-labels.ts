@@ -13,7 +13,6 @@ import { isPass } from '../../judge/scorers/values.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import { orAbsent } from '../../mlflow/errors.ts';
 import { anyReply } from '../../mlflow/replies.ts';
-import type { MlflowRest } from '../../mlflow/rest.ts';
 import {
   type AssessedTrace,
   assessedTraces,
@@ -21,6 +20,7 @@ import {
   givenBy,
   latestByPerson,
   latestVerdict,
+  type Rest,
   type TraceQuery,
 } from './assessed-traces.ts';
 import { addToQueue, declinedIn, findQueue, queueOf } from './review-queue.ts';
@@ -49,7 +49,7 @@ const CONCURRENT_WRITES = 4;
  *
  * @throws PermanentError `NothingToLabel` without judged traces, `LabelSchemaUnfit`
  */
-export async function pickLabels(rest: Pick<MlflowRest, 'repeat'>, options: Options) {
+export async function pickLabels(rest: Rest, options: Options) {
   const { experimentId, scorer, next } = options;
   const found = await findQueue(rest, experimentId, scorer.name);
   const declined =
@@ -109,11 +109,7 @@ const isWaiting = (one: Candidate): boolean => one.isPicked && isUndone(one);
 const isOpen = (one: Candidate): boolean => !one.isPicked && isUndone(one);
 
 /** Numbers of judged traces of a verdict: all, already picked, and available for picking. */
-interface VerdictCounts {
-  judged: number;
-  picked: number;
-  open: number;
-}
+type VerdictCounts = Record<'judged' | 'picked' | 'open', number>;
 
 /**
  * Returns how many passing and how many failing traces to pick. Half of all picks together follow the proportions of
@@ -144,11 +140,7 @@ function windowOf(candidates: readonly Candidate[], { fromMs, toMs, filter }: Tr
   return { from: iso(fromMs ?? first), to: iso(toMs ?? last + 1), ...(filter && { filter }), seen: iso(seenMs) };
 }
 
-async function readCandidates(
-  rest: Pick<MlflowRest, 'repeat'>,
-  options: Options,
-  declined: ReadonlySet<string>,
-): Promise<Candidate[]> {
+async function readCandidates(rest: Rest, options: Options, declined: ReadonlySet<string>): Promise<Candidate[]> {
   const { scorer } = options;
   const found: Candidate[] = [];
   let traces = 0;
@@ -188,16 +180,10 @@ function candidateOf(trace: AssessedTrace, scorer: JudgeScorer, declined: Readon
 }
 
 /** @returns `false` if a person has deleted the trace in the meantime */
-async function setTag(
-  rest: Pick<MlflowRest, 'repeat'>,
-  traceId: string,
-  scorer: string,
-  pick: LabelPick,
-): Promise<boolean> {
+async function setTag(rest: Rest, traceId: string, scorer: string, pick: LabelPick): Promise<boolean> {
   const json = { key: labelTag(scorer), value: JSON.stringify(pick) };
   const call = { method: 'PATCH', path: `/api/3.0/mlflow/traces/${traceId}/tags`, json } as const;
-  const isSet = await rest.repeat(call, anyReply).then(() => true, orAbsent);
-  return isSet ?? false;
+  return (await rest.repeat(call, anyReply).then(() => true, orAbsent)) ?? false;
 }
 
 // ------------------------------------------------------------------------------------------------------------- tag

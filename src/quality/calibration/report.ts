@@ -117,13 +117,10 @@ export type ScorerReport = ScorerFigures & {
   notes: string[];
 };
 
-function scorerFigures(
-  name: string,
-  values: ScorerValues,
-  pairs: readonly LabeledVerdict[],
-  unanswered: readonly Unanswered[],
-  scorer: ReportedScorer | undefined,
-) {
+function scorerFigures(name: string, scorer: ReportedScorer | undefined, given: Given) {
+  const pairs = given.pairs.filter((pair) => pair.scorer === name);
+  const unanswered = given.unanswered.filter((one) => one.scorer === name);
+  const values = scorer?.values ?? guessValues(pairs.flatMap(({ label, verdict }) => [label, verdict]));
   const isNumber = values.kind === 'number';
   const counts = countsOf(pairs);
   const named = pairs.map(({ label, verdict }) => ({ label: String(label), verdict: String(verdict) }));
@@ -182,40 +179,31 @@ export interface CalibrationReport {
 
 type ReportedScorer = Pick<JudgeScorer, 'name' | 'values' | 'version' | 'passes'>;
 
-export function calibrationReport(input: {
-  source: CalibrationReport['source'];
+interface Given extends Pick<CalibrationReport, 'source' | 'pairs' | 'unanswered' | 'spend'> {
   scorers: readonly ReportedScorer[];
-  pairs: readonly LabeledVerdict[];
-  unanswered: readonly Unanswered[];
   /** For each scorer whose labels represent some of its judged traces: the strata. */
   covered?: ReadonlyMap<string, Coverage[]>;
-  spend?: CalibrationReport['spend'];
-  now?: Date;
-}): CalibrationReport {
-  const { source, pairs, unanswered, spend, now = new Date() } = input;
-  const known = new Map(input.scorers.map((scorer) => [scorer.name, scorer]));
+}
+
+export function calibrationReport(given: Given): CalibrationReport {
+  const { source, pairs, unanswered, spend } = given;
   const names = new Set([...pairs, ...unanswered].map(({ scorer }) => scorer));
+  const active = given.scorers.map(({ name }) => name);
   // Active scorers keep their order. Others follow by name.
   const order = [
-    ...[...known.keys()].filter((name) => names.has(name)),
-    ...[...names].filter((name) => !known.has(name)).sort(),
+    ...active.filter((name) => names.has(name)),
+    ...[...names].filter((name) => !active.includes(name)).sort(),
   ];
   const scorers = order.map((name) => {
-    const own = pairs.filter(({ scorer }) => scorer === name);
-    const ownUnanswered = unanswered.filter(({ scorer }) => scorer === name);
-    const scorer = known.get(name);
-    const values = scorer?.values ?? guessValues(own.flatMap(({ label, verdict }) => [label, verdict]));
-    const figures = scorerFigures(name, values, own, ownUnanswered, scorer);
-    return { ...figures, notes: [...notesOn(figures), ...coverageNote(input.covered?.get(name))] };
+    const scorer = given.scorers.find((one) => one.name === name);
+    const figures = scorerFigures(name, scorer, given);
+    return { ...figures, notes: [...notesOn(figures), ...coverageNote(given.covered?.get(name))] };
   });
   return {
-    generatedAt: now.toISOString(),
+    generatedAt: new Date().toISOString(),
     source,
     judges: countBy(pairs, ({ judge = 'unknown' }) => judge),
     overall: { n: pairs.length, agreement: wilson(pairs.filter(({ agrees }) => agrees).length, pairs.length) },
-    scorers,
-    pairs: [...pairs],
-    unanswered: [...unanswered],
-    spend,
+    ...{ scorers, pairs, unanswered, spend },
   };
 }

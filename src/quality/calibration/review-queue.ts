@@ -8,7 +8,8 @@ import type { JudgeScorer } from '../../judge/types.ts';
 import { MlflowRefusedError, orAbsent } from '../../mlflow/errors.ts';
 import { pagesOf } from '../../mlflow/existing-traces.ts';
 import { anyReply } from '../../mlflow/replies.ts';
-import type { Call, MlflowRest } from '../../mlflow/rest.ts';
+import type { Call } from '../../mlflow/rest.ts';
+import type { Rest } from './assessed-traces.ts';
 
 const schemaReply = z.object({
   label_schema: z.object({
@@ -33,8 +34,6 @@ const PAGE = 100;
 const MAX_INSTRUCTION_CHARS = 1000;
 
 export const queueName = (scorer: string): string => `labels: ${scorer}`;
-
-type Rest = Pick<MlflowRest, 'repeat'>;
 
 /** A server without review queues lacks all of their routes, whatever its version. */
 type FoundQueue = 'no queues' | { id: string | undefined };

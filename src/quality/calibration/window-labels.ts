@@ -5,7 +5,6 @@ import { readLabel } from '../../core/values/scorer-values.ts';
 import { canFail, isFailure, isPass } from '../../judge/scorers/values.ts';
 import type { JudgeScorer, Scorer } from '../../judge/types.ts';
 import { GROUND_TRUTH, labelMetadata } from '../../mlflow/plan-assessments.ts';
-import type { MlflowRest } from '../../mlflow/rest.ts';
 import { type AssessmentValue, LABEL_METADATA, RIGHT_METADATA } from '../../mlflow/types.ts';
 import { joinedStrata } from '../strata.ts';
 import { hourOf } from '../tally.ts';
@@ -15,9 +14,10 @@ import {
   givenBy,
   JudgedStrata,
   latestVerdict,
+  type Rest,
   type VerdictQuery,
 } from './assessed-traces.ts';
-import { aboutVerdict, type MlflowLabels, readMlflowLabels } from './mlflow-labels.ts';
+import { aboutVerdict, readMlflowLabels } from './mlflow-labels.ts';
 import type { Coverage, LabeledVerdict } from './types.ts';
 
 /** A label, with the keys for counting its capture. */
@@ -31,35 +31,20 @@ export interface WindowLabel extends LabeledPair {
   judge: string;
 }
 
-export interface WindowLabels extends Omit<MlflowLabels, 'pairs'> {
-  labels: WindowLabel[];
-}
+export type WindowLabels = Awaited<ReturnType<typeof readWindowLabels>>;
 
 /** Reads the labels of scorers whose values pass or fail. Numbers do neither. */
-export async function readWindowLabels(
-  rest: Pick<MlflowRest, 'repeat'>,
-  query: VerdictQuery & { scorers: readonly JudgeScorer[] },
-): Promise<WindowLabels> {
-  const known = new Map(
-    query.scorers.filter(({ values }) => values.kind !== 'number').map((scorer) => [scorer.name, scorer]),
+export async function readWindowLabels(rest: Rest, query: VerdictQuery & { scorers: readonly JudgeScorer[] }) {
+  const known = query.scorers.filter(
+    ({ name, values }) => values.kind !== 'number' && (query.only?.includes(name) ?? true),
   );
-  const only = [...known.keys()].filter((name) => query.only?.includes(name) ?? true);
-  const { pairs, ...others } = await readMlflowLabels(rest, { ...query, only });
-  const labels = pairs.flatMap(({ scorer: name, verdict, label, weight, traceId, inferenceMs, variant, judge }) => {
-    const scorer = known.get(name);
-    if (scorer === undefined || inferenceMs === undefined || Number.isNaN(inferenceMs)) return [];
-    return [
-      {
-        scorer: name,
-        passed: isPass(scorer, verdict),
-        label: isPass(scorer, label),
-        weight: weight ?? 1,
-        traceId: traceId ?? '',
-        hour: hourOf(inferenceMs),
-        variant: variant ?? '',
-        judge: judge ?? '',
-      },
-    ];
+  const { pairs, ...others } = await readMlflowLabels(rest, { ...query, only: known.map(({ name }) => name) });
+  const labels = pairs.flatMap((pair): WindowLabel[] => {
+    const { inferenceMs = Number.NaN, weight = 1, traceId = '', variant = '', judge = '' } = pair;
+    const scorer = known.find(({ name }) => name === pair.scorer);
+    if (scorer === undefined || Number.isNaN(inferenceMs)) return [];
+    const [passed, label] = [isPass(scorer, pair.verdict), isPass(scorer, pair.label)];
+    return [{ scorer: scorer.name, passed, label, weight, traceId, hour: hourOf(inferenceMs), variant, judge }];
   });
   return { labels, ...others };
 }
@@ -95,11 +80,8 @@ export function labelsByCell(labels: readonly WindowLabel[], covered: ReadonlyMa
 export const RIGHT_VALUES = { kind: 'yes-no' } as const;
 
 /** Returns a pair for each verdict that passes or fails. The label is `yes` if the answer was right, the verdict if it passes. */
-export async function readTruthPairs(
-  rest: Pick<MlflowRest, 'repeat'>,
-  options: VerdictQuery & { scorers: readonly Scorer[] },
-): Promise<{ pairs: LabeledVerdict[]; traces: number }> {
-  const scorers = options.scorers.filter(({ name }) => options.only?.includes(name) ?? true);
+export async function readTruthPairs(rest: Rest, options: VerdictQuery & { scorers: readonly Scorer[] }) {
+  const scorers = options.scorers.filter((one) => canFail(one) && (options.only?.includes(one.name) ?? true));
   const found: { pair: LabeledVerdict; weight: () => number }[] = [];
   const strata = new JudgedStrata();
   let traces = 0;
@@ -107,11 +89,9 @@ export async function readTruthPairs(
     traces += 1;
     const label = rightness(trace);
     for (const scorer of scorers) {
-      const given = latestVerdict(
-        trace.assessments.filter(({ assessment_name: name }) => name === scorer.name),
-        options.judge,
-      );
-      if (given === undefined || !canFail(scorer)) continue;
+      const own = trace.assessments.filter(({ assessment_name: name }) => name === scorer.name);
+      const given = latestVerdict(own, options.judge);
+      if (given === undefined) continue;
       const weight = strata.add(trace, scorer.name, given);
       const value = readLabel(scorer.kind === 'judge' ? scorer.values : { kind: 'boolean' }, givenBy(given));
       if (label === undefined || value === undefined) continue;

@@ -20,7 +20,10 @@ function feedAll(
   failing: readonly boolean[],
 ): { minute: number; change: ObjectiveChange }[] {
   return failing.flatMap((isFailed, index) =>
-    feed(detector, state, 60 * (from + index), 1, isFailed ? 1 : 0).map((change) => ({ minute: from + index, change })),
+    feed(detector, state, [60 * (from + index), 1, isFailed ? 1 : 0]).map((change) => ({
+      minute: from + index,
+      change,
+    })),
   );
 }
 
@@ -62,20 +65,20 @@ test('three of four failures are no evidence', () => {
 test('captures of the same second are spread, so that their order raises no alarm', () => {
   const state = newState();
   // 5% of 1,000 captures in each of 10 seconds.
-  for (let second = 0; second < 10; second += 1) expect(feed(detector, state, second, 1000, 50)).toEqual([]);
+  for (let second = 0; second < 10; second += 1) expect(feed(detector, state, [second, 1000, 50])).toEqual([]);
   // Half of them.
-  expect(feed(detector, state, 10, 1000, 500).map(({ isMissed }) => isMissed)).toEqual([true]);
+  expect(feed(detector, state, [10, 1000, 500]).map(({ isMissed }) => isMissed)).toEqual([true]);
 });
 
 test('the rate that is shown is that of the window', () => {
   const state = newState();
-  feed(detector, state, 0, 10, 1);
-  feed(detector, state, 3600, 20, 1);
+  feed(detector, state, [0, 10, 1]);
+  feed(detector, state, [3600, 20, 1]);
   expect(rateOf(state, objective)).toEqual({ since: 0, cases: 30, failed: 2 });
-  feed(detector, state, 7200, 30, 1);
+  feed(detector, state, [7200, 30, 1]);
   expect(rateOf(state, objective)).toEqual({ since: 3600, cases: 50, failed: 2 });
   // A late capture counts now.
-  feed(detector, state, 10, 1, 0);
+  feed(detector, state, [10, 1, 0]);
   expect(rateOf(state, objective)).toEqual({ since: 3600, cases: 51, failed: 2 });
   expect(state.hours).toHaveLength(2);
 });
@@ -83,6 +86,6 @@ test('the rate that is shown is that of the window', () => {
 test('captures that fail together need as much more', () => {
   const together = createDetector({ ...objective, together: 5 });
   expect(together.missed.limit).toBeGreaterThan(4 * detector.missed.limit);
-  expect(feed(detector, newState(), 0, 40, 40)).toHaveLength(1);
-  expect(feed(together, newState(), 0, 40, 40)).toEqual([]);
+  expect(feed(detector, newState(), [0, 40, 40])).toHaveLength(1);
+  expect(feed(together, newState(), [0, 40, 40])).toEqual([]);
 });
