@@ -19,42 +19,19 @@ const SURE = 0.001;
 /** A call at the end of an hour may be captured in the next one, and the two count calls a little differently. */
 const TOLERANCE = 0.95;
 
-/** Captures and invocations of the same hours. */
-interface MissingCaptures {
-  variant: string;
-  captures: number;
-  invocations: number;
-  /** Data Capture's sampling percentage; 0 if it is off. */
-  percent: number;
-  fromMs: number;
-  toMs: number;
+export type EndpointCalls = Awaited<ReturnType<typeof askCalls>>;
+
+interface Asked {
+  window: TimeWindow;
+  /** By hour and variant, at least of the window. */
+  cells: readonly CountedCell[];
+  nowMs: number;
+  /** Start of the oldest run that may still count captures, epoch milliseconds; `Infinity` without such a run. */
+  openMs: number;
 }
 
-export interface EndpointCalls {
-  configuration: { name: string; sinceMs: number };
-  /** Calls of all variants in the window. */
-  invocations: number;
-  serverErrors: number;
-  missing: MissingCaptures[];
-}
-
-/**
- * Asks about the calls of a window.
- *
- * @param cells by hour and variant, at least of the window
- * @param openMs start of the oldest run that may still count captures, epoch milliseconds; `Infinity` without such a
- *   run
- */
-export async function askCalls(
-  client: AwsClient,
-  name: string,
-  {
-    window,
-    cells,
-    nowMs,
-    openMs,
-  }: { window: TimeWindow; cells: readonly CountedCell[]; nowMs: number; openMs: number },
-): Promise<EndpointCalls> {
+/** Asks about the calls of a window. */
+export async function askCalls(client: AwsClient, name: string, { window, cells, nowMs, openMs }: Asked) {
   const endpoint = await callAws<Endpoint>(client, 'api.sagemaker', 'DescribeEndpoint', { EndpointName: name });
   const { ProductionVariants: served = [], ShadowProductionVariants: shadow = [] } = endpoint;
   const variants = [...served, ...shadow].map(({ VariantName }) => VariantName);
@@ -68,20 +45,24 @@ export async function askCalls(
     sum(calls.filter((one) => one.hourMs >= window.fromMs).map((one) => one[of]));
   return {
     configuration: { name: endpoint.EndpointConfigName ?? '', sinceMs },
+    /** Calls of all variants in the window. */
     invocations: total('invocations'),
     serverErrors: total('serverErrors'),
     missing: isSettled ? variants.flatMap((variant) => missingOf(variant, endpoint, asked, calls, cells)) : [],
   };
 }
 
-/** Returns the captures that are missing of a variant, if so few have less than a chance of 0.1%. */
+/**
+ * Returns the captures that are missing of a variant, beside the invocations of the same hours, if so few have less than a chance of 0.1%.
+ * `percent` is Data Capture's sampling percentage; 0 if it is off.
+ */
 function missingOf(
   variant: string,
   { DataCaptureConfig: capture }: Endpoint,
   asked: TimeWindow,
   calls: readonly HourlyCalls[],
   cells: readonly CountedCell[],
-): MissingCaptures[] {
+) {
   const isAsked = (ms: number): boolean => ms >= asked.fromMs && ms < asked.toMs;
   const own = cells.filter((one) => one.variant === variant && isAsked(hourMs(one.hour))).map(({ cell }) => cell);
   const byClient = sum(own.map(({ byClient: { streams = 0, calls: whole = 0 } = {} }) => streams + whole));

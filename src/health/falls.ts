@@ -1,7 +1,6 @@
 /** Falls of a scorer against the same hours of the weeks before, over four spans, and how large a fall could have gone unseen. */
 
 import { DAY_MS, HOUR_MS } from '../captures/files/capture-path.ts';
-import { chanceOfRise, smallestRiseFound } from '../core/statistics/changed-share.ts';
 import type { SampledShare } from '../core/statistics/share.ts';
 import { sum } from '../core/values/sum.ts';
 import type { TimeWindow } from '../quality/counts-store.ts';
@@ -90,10 +89,3 @@ const joined = (pairs: readonly Pair[], keyOf: (pair: Pair) => string): Pair[] =
     const all = (side: 'before' | 'after') => some.map((pair) => pair[side]).reduce((a, b) => added(a, b));
     return { variant, slot, before: all('before'), after: all('after') };
   });
-
-/** Returns the probability of such a fall if nothing has changed. */
-export const chanceOf = ({ before, after }: Comparison): number => chanceOfRise(before, after);
-
-/** The smallest fall that would have been found with 95%. */
-export const smallestFound = ({ before, after }: Comparison, alpha: number): number =>
-  smallestRiseFound(before, after.of, alpha);

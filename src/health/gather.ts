@@ -112,17 +112,12 @@ export async function readFacts(of: AskedStack, query: FactsQuery): Promise<Heal
   const quiet = isNow ? await soon('captures', quietSince(of, recent, window, nowMs)) : undefined;
   const calls = isNow ? await soon('captures', callsOf(of, recent, window, nowMs)) : undefined;
   const [failedRuns, alarms, budget] = await others;
-  const about = {
-    window,
-    active,
-    sampleRate: environment.EVALUATION_SAMPLE_RATE,
-    shadow,
-    nowMs,
-    stack,
-    kept: keptText(environment),
-    load: await load,
+  return {
+    ...(counts ?? { cells: [], objectives: [] }),
+    ...{ window, active, sampleRate: environment.EVALUATION_SAMPLE_RATE, shadow, nowMs, stack },
+    ...{ kept: keptText(environment), load: await load },
+    ...{ quiet, calls, failedRuns, alarms, budget, unasked },
   };
-  return { ...(counts ?? { cells: [], objectives: [] }), ...about, quiet, calls, failedRuns, alarms, budget, unasked };
 }
 
 /** Returns only the counts that the history needs. */
@@ -162,10 +157,8 @@ async function failedRunsOf(of: AskedStack, { fromMs, toMs }: TimeWindow) {
   // New files start runs by themselves. Runs that a person starts have other names.
   const sinceMs = Math.min(...failed.map(({ startMs }) => startMs));
   const later = (await newest(of, 'SUCCEEDED', sinceMs)).filter(({ startDate }) => Number(startDate) > sinceMs);
-  const whole = await described(
-    of,
-    later.filter((one) => !isOfEvents(one)),
-  );
+  const byPerson = later.filter((one) => !isOfEvents(one));
+  const whole = await described(of, byPerson);
   const isWhole = ({ run, startMs, error, retry: own }: (typeof failed)[number]): boolean => {
     // A retry of the run, or a second retry of the run that this one retried.
     const wanted = [{ run, what: error === 'VerdictsStillHeld' ? 'held' : 'failed' }, ...(own ? [own] : [])];

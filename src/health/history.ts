@@ -35,23 +35,10 @@ export interface ToRead {
   last: string;
 }
 
-export interface History {
-  /** Start of the first hour with captures, epoch milliseconds; `Infinity` without captures. */
-  firstMs: number;
-  series: ReadonlyMap<string, Series>;
-  /**
-   * Returns the harmful replies to read, and for each scorer how many verdicts are worth one independent verdict.
-   * @param nowMs the end of the newest span
-   */
-  until(nowMs: number): { toRead: ToRead[]; factorOf(scorer: string): number };
-}
+export type History = ReturnType<typeof historyOf>;
 
 /** @param cells sorted by time @param others further subjects to compare in addition to the scorers */
-export function historyOf(
-  cells: readonly CountedCell[],
-  active: readonly Scorer[],
-  others: readonly string[] = [],
-): History {
+export function historyOf(cells: readonly CountedCell[], active: readonly Scorer[], others: readonly string[] = []) {
   const names = [...active.filter(canFail).map(({ name }) => name), ...others];
   const hours = new Map(names.map((name): [string, HourOfVerdicts[]] => [name, []]));
   for (const { hour, variant, cell } of cells) {
@@ -66,9 +53,14 @@ export function historyOf(
   );
   const hasWords = cells.some(({ cell }) => (cell.replies?.words?.all ?? 0) > 0);
   return {
+    /** Start of the first hour with captures, epoch milliseconds; `Infinity` without captures. */
     firstMs: cells.reduce((first, { hour, cell }) => (cell.captures ? Math.min(first, hourMs(hour)) : first), Infinity),
     series,
-    until: (nowMs) => ({ toRead: toReadIn(cells, active, nowMs), factorOf: factors(series, nowMs, hasWords) }),
+    /**
+     * Returns the harmful replies to read, and for each scorer how many verdicts are worth one independent verdict.
+     * @param nowMs the end of the newest span
+     */
+    until: (nowMs: number) => ({ toRead: toReadIn(cells, active, nowMs), factorOf: factors(series, nowMs, hasWords) }),
   };
 }
 

@@ -4,11 +4,11 @@
  */
 
 import { DAY_MS, HOUR_MS } from '../captures/files/capture-path.ts';
-import { changePoint } from '../core/statistics/changed-share.ts';
+import { chanceOfRise, changePoint, smallestRiseFound } from '../core/statistics/changed-share.ts';
 import { openPart } from '../core/statistics/corrected-share.ts';
 import { type Estimate, type SampledShare, shareBounds } from '../core/statistics/share.ts';
 import type { TimeWindow } from '../quality/counts-store.ts';
-import { BASELINE_MS, type Comparison, chanceOf, compare, compareSpan, SPANS_MS, smallestFound } from './falls.ts';
+import { BASELINE_MS, compare, compareSpan, SPANS_MS } from './falls.ts';
 import type { History } from './history.ts';
 import { added, capturesIn, judgedIn, type Series, type Strata, within } from './series.ts';
 
@@ -62,19 +62,7 @@ export function bounded(failing: SampledShare, { look, bad }: Bounds, comparison
 // ----------------------------------------------------------------------------------------------------------- falls
 
 /** A scorer that has become worse. */
-export interface Fall extends Comparison {
-  scorer: string;
-  /** The span that shows it most clearly. */
-  spanMs: number;
-  /** The variants that show it; empty: all together. */
-  variants: string[];
-  /** Length of the earlier weeks. */
-  baselineMs: number;
-  /** The hour in which it began, and the range of hours that are not excluded, epoch milliseconds. */
-  since: { at: number; from: number; to: number } | undefined;
-  /** The first and the last hour with failing replies since then. */
-  failures: { first: number; last: number } | undefined;
-}
+export type Fall = ReturnType<typeof fallsOf>['falls'][number];
 
 /** If only larger falls can be detected or excluded, the verdicts are too few. */
 export const MOST_POINTS = 0.15;
@@ -89,26 +77,28 @@ export function fallsOf(history: Past, nowMs: number, window: TimeWindow, captur
   const subjects = variants.length > 1 ? [undefined, ...variants] : [undefined];
   const alpha = CHANCE.falls / Math.max(1, history.series.size * subjects.length * SPANS_MS.length);
   const known = [...history.series].filter(([, series]) => isKnown(series, history, nowMs));
-  const falls = known.flatMap(([scorer, series]): Fall[] => {
+  const falls = known.flatMap(([scorer, series]) => {
     const factor = history.factorOf(scorer);
     const found = subjects.flatMap((variant) =>
       SPANS_MS.flatMap((spanMs) => {
         const made = compareSpan(series, { spanMs, nowMs, variant, factor });
-        const chance = made === undefined ? 1 : chanceOf(made);
+        const chance = made === undefined ? 1 : chanceOfRise(made.before, made.after);
         return made !== undefined && chance <= alpha ? [{ ...made, variant, spanMs, chance }] : [];
       }),
     );
     const [clearest] = found.toSorted((a, b) => a.chance - b.chance);
     if (clearest === undefined) return [];
     const worse = [...new Set(found.flatMap(({ variant }) => variant ?? []))];
+    /** The variants that show it; empty: all together. */
     const own = worse.length === variants.length ? [] : worse;
+    /** Length of the earlier weeks. */
     const baselineMs = Math.min(BASELINE_MS, nowMs - clearest.spanMs - series.firstMs);
     return [{ ...clearest, scorer, variants: own, baselineMs, ...sinceWhen(series, clearest, nowMs, factor) }];
   });
   const asked = known.filter(([, series]) => askedOf(series, window) >= captures / 2);
   const smallest = (spanMs: number, [scorer, series]: [string, Series], variant?: string): number | undefined => {
     const made = compareSpan(series, { spanMs, nowMs, factor: history.factorOf(scorer), variant });
-    return made && smallestFound(made, alpha);
+    return made && smallestRiseFound(made.before, made.after.of, alpha);
   };
   const largest = (spanMs: number): number | undefined => {
     const all = asked.flatMap((one) => smallest(spanMs, one) ?? []);
@@ -154,13 +144,16 @@ export const sumWithin = (series: Series, window: TimeWindow, variant?: string):
 /** Returns how many captures of a window a scorer is asked of. */
 export const askedOf = (series: Series, window: TimeWindow): number => capturesIn(sumWithin(series, window));
 
-/** Estimates the hour of a fall, from the weeks before until now. */
-function sinceWhen(
-  series: Series,
-  { spanMs, variant }: { spanMs: number; variant?: string | undefined },
-  nowMs: number,
-  factor: number,
-) {
+interface FoundIn {
+  spanMs: number;
+  variant: string | undefined;
+}
+
+/**
+ * Estimates the hour in which a fall began, with the range of hours that are not excluded, from the weeks before until now; and returns
+ * the first and the last hour with failing replies since then.
+ */
+function sinceWhen(series: Series, { spanMs, variant }: FoundIn, nowMs: number, factor: number) {
   const hours = series.hours({ fromMs: nowMs - spanMs - BASELINE_MS, toMs: nowMs }, variant);
   const since = changePoint(hours, factor);
   const failing = hours.filter(({ hourMs, failing: share }) => share > 0 && hourMs >= (since?.at ?? Infinity));
@@ -170,19 +163,14 @@ function sinceWhen(
 
 // -------------------------------------------------------------------------------------------------------- variants
 
-/** A scorer by which a variant is worse than the reference. */
-interface Apart extends Comparison {
-  variant: string;
-  scorer: string;
-}
-
-/** Compares variants with the reference in the same hours. */
-export function apartFrom(reference: string, others: readonly string[], history: Past, window: TimeWindow): Apart[] {
+/** Compares variants with the reference in the same hours. @returns the scorers by which a variant is worse */
+export function apartFrom(reference: string, others: readonly string[], history: Past, window: TimeWindow) {
   const alpha = CHANCE.variants / Math.max(1, history.series.size * others.length);
   return others.flatMap((variant) =>
-    [...history.series].flatMap(([scorer, series]): Apart[] => {
+    [...history.series].flatMap(([scorer, series]) => {
       const made = compare(series, { window, variant: reference }, { window, variant }, history.factorOf(scorer));
-      return made !== undefined && chanceOf(made) <= alpha ? [{ ...made, variant, scorer }] : [];
+      const isWorse = made !== undefined && chanceOfRise(made.before, made.after) <= alpha;
+      return isWorse ? [{ ...made, variant, scorer }] : [];
     }),
   );
 }

@@ -130,6 +130,9 @@ export async function getFile({ storage, workBucket }: Work, key: string) {
   return { key, bytes: stored?.bytes, where: `s3://${workBucket}/${key}` };
 }
 
+/** The names of a file that is there no more, or is another one. */
+export const GONE = new Set(['CaptureMissing', 'CaptureChanged']);
+
 /**
  * Yields the rows of files that were listed. Where a merge has removed one since, its rows are in a file that is listed now.
  *
@@ -148,36 +151,20 @@ export async function* readListed<T extends Table, C extends Column<T> = Column<
   const again = new Set<string>();
   for (const key of unread.keys()) read.add(key);
   const gone = (key: string): void => void again.add(unread.get(key)?.day ?? '');
+  const search = (file: ListedFile): Promise<Pick<Row<T>, C>[][]> => {
+    const where = `s3://${work.workBucket}/${file.key}`;
+    const found = Array.fromAsync(fromParquet(table, partsOfFile(work, file), where, only, { sought }));
+    return found.catch((error: Error) => {
+      if (!GONE.has(error.name)) throw error;
+      gone(file.key);
+      return [];
+    });
+  };
   if (sought === undefined) yield* readFiles(work, table, unread.keys(), only, gone);
-  else yield* searchFiles(work, table, unread.values(), sought, only, gone);
+  else for await (const found of inOrder(AT_ONCE, unread.values(), search)) yield* found;
   for (const day of again) {
     yield* readListed(work, table, await Array.fromAsync(listFiles(work, table, day, day)), only, sought, read);
   }
-}
-
-/** The names of a file that is there no more, or is another one. */
-export const GONE = new Set(['CaptureMissing', 'CaptureChanged']);
-
-/** Yields the rows of files that have one of the values. Of a file, only parts are read. */
-export async function* searchFiles<T extends Table, C extends Column<T> = Column<T>>(
-  work: Work,
-  table: T,
-  files: Iterable<ListedFile>,
-  sought: Sought<T>,
-  only?: readonly C[],
-  gone?: (key: string) => void,
-): AsyncGenerator<Pick<Row<T>, C>[]> {
-  const search = (file: ListedFile): Promise<Pick<Row<T>, C>[][] | undefined> => {
-    const where = `s3://${work.workBucket}/${file.key}`;
-    return Array.fromAsync(fromParquet(table, partsOfFile(work, file), where, only, { sought })).catch(
-      (error: Error) => {
-        if (!GONE.has(error.name)) throw error;
-        gone?.(file.key);
-        return undefined;
-      },
-    );
-  };
-  for await (const found of inOrder(AT_ONCE, files, search)) yield* found ?? [];
 }
 
 /** Returns a file that reads its end at once, and of the rest what is asked for. */
@@ -198,11 +185,7 @@ function partsOfFile({ storage, workBucket: bucket }: Work, { key, etag, size }:
 }
 
 /** Replaces people's labels of a day, also by none. */
-export async function writeLabels(
-  { storage, workBucket }: Work,
-  day: string,
-  rows: readonly Row<'labels'>[],
-): Promise<void> {
+export async function writeLabels({ storage, workBucket }: Work, day: string, rows: readonly Row<'labels'>[]) {
   const body = await toParquet('labels', rows);
   await storage.putBytes(workBucket, ledgerKeys.labels(day), { body, type: 'application/vnd.apache.parquet' });
 }

@@ -5,7 +5,7 @@
 import type { Work } from '../core/aws/storage.ts';
 import type { LogCounts } from '../core/contract/receipts.ts';
 import { countBy } from '../core/values/counts.ts';
-import { type ListedFile, listFiles, readListed } from './files.ts';
+import { listFiles, readListed } from './files.ts';
 import { addEvent, inForce } from './precedence.ts';
 import type { Row, Table } from './tables.ts';
 
@@ -28,25 +28,10 @@ export type Outcome = keyof typeof OUTCOMES;
 const FILE = ['attempt', 'run', 'bucket', 'key', 'start', 'outcome', 'reason'] as const;
 export const LINE = [
   ...FILE,
-  'version',
-  'precedence',
-  'traceId',
-  'line',
-  'evaluated',
-  'judgeable',
-  'notJudged',
-  'reasons',
+  ...['version', 'precedence', 'traceId', 'line', 'evaluated', 'judgeable', 'notJudged', 'reasons'],
 ] as const;
 export const VERDICT = [
-  'precedence',
-  'attempt',
-  'run',
-  'traceId',
-  'scorer',
-  'state',
-  'value',
-  'errorCode',
-  'found',
+  ...['precedence', 'attempt', 'run', 'traceId', 'scorer', 'state', 'value', 'errorCode', 'found'],
 ] as const;
 
 /** Which rows are read. */
@@ -63,12 +48,7 @@ export interface RowQuery {
 const CLOCKS_MS = 5 * 60_000;
 
 /** Lists the files that may have rows, those of the newest day first. */
-async function filesFor(
-  work: Work,
-  table: Table,
-  { sinceMs = 0, lastDay }: RowQuery,
-  first = '',
-): Promise<ListedFile[]> {
+async function filesFor(work: Work, table: Table, { sinceMs = 0, lastDay }: RowQuery, first = '') {
   const files = await Array.fromAsync(listFiles(work, table, first, lastDay));
   return files.filter(({ lastModifiedMs }) => lastModifiedMs >= sinceMs - CLOCKS_MS).toReversed();
 }
@@ -99,14 +79,14 @@ export async function filesOfRun(work: Work, query: RowQuery & { run: string }):
   return new Map([...files].map(([place, lines]) => [place, outcomesOf([...lines.values()])]));
 }
 
-const outcomesOf = (rows: readonly Row<'captures'>[]): FileOutcomes => ({
-  lines: rows.length,
-  outcomes: countBy(rows, ({ outcome = '' }) => outcome),
-  reasons: countBy(
-    rows.flatMap(({ reason }) => reason ?? []),
-    String,
-  ),
-});
+function outcomesOf(rows: readonly Row<'captures'>[]): FileOutcomes {
+  const reasons = rows.flatMap(({ reason }) => reason ?? []);
+  return {
+    lines: rows.length,
+    outcomes: countBy(rows, ({ outcome = '' }) => outcome),
+    reasons: countBy(reasons, String),
+  };
+}
 
 // ----------------------------------------------------------------------------------------------------------- one line
 
@@ -151,32 +131,23 @@ export async function storyOfLine(
     ('traceId' in name || (row.key === name.key && row.line === name.line));
   const files = await filesFor(work, 'captures', query, first);
   for (const [day, ofDay] of Map.groupBy(files, (file) => file.day)) {
-    const ofName = 'traceId' in name ? name.traceId : undefined;
-    const captures = await chosen(work, 'captures', ofDay, LINE, isOf, ofName);
+    const ofName = soughtBy('traceId' in name ? name.traceId : undefined);
+    const captures = (await Array.fromAsync(readListed(work, 'captures', ofDay, LINE, ofName))).flat().filter(isOf);
     const traceId = captures.find((row) => row.traceId)?.traceId;
     if (captures.length === 0) continue;
     const ofVerdicts = traceId === undefined ? [] : await filesFor(work, 'verdicts', { ...query, lastDay: day }, day);
-    const isAbout = ({ run }: Row<'verdicts'>) => (query.run ?? run) === run;
-    const fate = foldLine(captures, await chosen(work, 'verdicts', ofVerdicts, VERDICT, isAbout, traceId));
+    const found = await Array.fromAsync(readListed(work, 'verdicts', ofVerdicts, VERDICT, soughtBy(traceId)));
+    const verdicts = found.flat().filter(({ run }) => (query.run ?? run) === run);
+    const fate = foldLine(captures, verdicts);
     const { key = '', line = 0, reason } = captures.find(({ run }) => run === fate.run) ?? {};
     return { key, line, traceId, ...fate, reason, runs: [...new Set(captures.map(({ run = '' }) => run))] };
   }
   return undefined;
 }
 
-/** @param traceId only the rows of this trace, for which parts of the files are read */
-async function chosen<T extends 'captures' | 'verdicts'>(
-  work: Work,
-  table: T,
-  files: readonly ListedFile[],
-  columns: readonly (keyof Row<T> & string)[],
-  isWanted: (row: Row<T>) => boolean,
-  traceId?: string,
-): Promise<Row<T>[]> {
-  const sought = traceId === undefined ? undefined : { column: 'traceId' as const, values: new Set([traceId]) };
-  const found = await Array.fromAsync(readListed<T>(work, table, files, columns, sought));
-  return found.flat().filter(isWanted);
-}
+/** The rows of a trace, for which parts of the files are read. */
+const soughtBy = (traceId: string | undefined) =>
+  traceId === undefined ? undefined : { column: 'traceId' as const, values: new Set([traceId]) };
 
 /** Folds the rows about one line: those of a run, or of all. @param all one at least */
 export function foldLine(all: readonly Row<'captures'>[], verdicts: readonly Row<'verdicts'>[]): LineFate {
