@@ -2,6 +2,7 @@
  * Compresses and decompresses objects as streams. Neither side is in memory as a whole, except the result of `gzipped`.
  */
 import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import { PermanentError } from '../core/errors/errors.ts';
@@ -33,12 +34,8 @@ export async function* gunzipped(
 }
 
 /** Returns values as compressed lines of JSON. */
-export async function gzipped(values: AsyncIterable<unknown> | Iterable<unknown>): Promise<Buffer> {
-  const pieces: Buffer[] = [];
-  await pipeline(Readable.from(piecesOf(values)), createGzip({ level: LEVEL }), async (compressed) => {
-    for await (const piece of compressed) pieces.push(piece as Buffer);
-  });
-  return Buffer.concat(pieces);
+export function gzipped(values: AsyncIterable<unknown> | Iterable<unknown>): Promise<Buffer> {
+  return pipeline(Readable.from(piecesOf(values)), createGzip({ level: LEVEL }), buffer);
 }
 
 async function* piecesOf(values: AsyncIterable<unknown> | Iterable<unknown>): AsyncGenerator<Buffer> {

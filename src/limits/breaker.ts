@@ -3,7 +3,7 @@
  * reports that the daily quota is used up. Then no call starts until its time is over. The first function to notice the
  * end sends one trial call: an answer closes the breaker, throttling opens it for twice as long.
  */
-import { asNumber, type Clock, type ItemChange, type LimitsTable, realClock, warnOnce } from './table.ts';
+import { asNumber, type Clock, expiry, type LimitsTable, realClock, warnOnce } from './table.ts';
 
 export type Breaker = Pick<TableBreaker, keyof TableBreaker>;
 
@@ -18,8 +18,8 @@ const DAY_RETRY_MS = 3_600_000;
 const TRIAL_MS = 150_000;
 /** How long a read of the state is used. */
 const READ_MS = 3_000;
-/** Time to keep the item. */
-const TTL_SECONDS = 3 * 24 * 3_600;
+/** Days to keep the item. */
+const KEPT_DAYS = 3;
 
 /** Milliseconds of the next midnight (UTC). */
 const nextDay = (now: number): number => (Math.floor(now / 86_400_000) + 1) * 86_400_000;
@@ -153,8 +153,8 @@ export class TableBreaker {
    * @returns whether the condition was met. Without the table it is
    */
   async #write(next: State, condition?: string, before?: number): Promise<boolean> {
-    const ttl = Math.ceil(this.#clock.now() / 1000) + TTL_SECONDS;
-    const change: ItemChange = {
+    const ttl = expiry(this.#clock.now(), KEPT_DAYS);
+    const change = {
       scope: scopeOf(this.#name),
       expression: 'SET #until = :until, #level = :level, #forDay = :forDay, #ttl = :ttl',
       condition,

@@ -24,7 +24,7 @@
  */
 import { RetryableError } from '../core/errors/errors.ts';
 import { chargeOf, type SpendingLimit } from './spending-limit.ts';
-import { asNumber, dayAt, type Item, type LimitsTable } from './table.ts';
+import { asNumber, dayAt, expiry, type Item, type LimitsTable } from './table.ts';
 
 const NANOS_PER_USD = 1e9;
 /** Whole nanodollars, so that sums are not rounded: 9 million dollars fit. */
@@ -44,7 +44,7 @@ const FULL_MS = 1_000;
 /** Number of attempts at a commitment whose reply is lost. Each attempt may leave too much committed. */
 const COMMIT_ATTEMPTS = 3;
 /** The figures are kept long enough to check the monthly bill. */
-const TTL_SECONDS = 62 * 86_400;
+const KEPT_DAYS = 62;
 
 export interface BudgetOptions {
   table: LimitsTable;
@@ -203,7 +203,7 @@ class Account {
   }
 
   get #ttl(): number {
-    return Math.floor(this.#now() / 1000) + TTL_SECONDS;
+    return expiry(this.#now(), KEPT_DAYS);
   }
 }
 

@@ -5,7 +5,7 @@
  * rate. A function asks about once a second, for as many units as it used in the last second. A function that crashes
  * loses at most such a share.
  */
-import { asNumber, type Clock, type LimitsTable, realClock, warnOnce } from './table.ts';
+import { asNumber, type Clock, expiry, type LimitsTable, realClock, warnOnce } from './table.ts';
 
 export type RateLimit = Pick<TableRateLimit, keyof TableRateLimit>;
 
@@ -23,8 +23,8 @@ interface RateLimitOptions {
 
 /** A function asks at most for the units of this time … */
 const SHARE_MS = 1_000;
-/** … and the item is kept for this long. */
-const TTL_SECONDS = 3_600;
+/** … and the item is kept for an hour. */
+const KEPT_DAYS = 1 / 24;
 
 /**
  * One function's share of a rate limit.
@@ -106,7 +106,7 @@ export class TableRateLimit {
     const ms = Math.ceil((units * shards * 1_000_000) / perSecond) / 1000;
     for (;;) {
       const now = clock.now();
-      const ttl = Math.ceil(now / 1000) + TTL_SECONDS;
+      const ttl = expiry(now, KEPT_DAYS);
       const behind = {
         expression: 'SET #ttl = :ttl ADD #dueAt :ms',
         condition: '#dueAt > :now',

@@ -4,7 +4,7 @@
  * each window in which it runs, before the window begins. So the permits of a function that crashes are free again when
  * the window ends.
  */
-import { asNumber, type Clock, type Item, type LimitsTable, realClock, warnOnce } from './table.ts';
+import { asNumber, type Clock, expiry, type Item, type LimitsTable, realClock, warnOnce } from './table.ts';
 
 export type Permits = Pick<TableSemaphore, keyof TableSemaphore>;
 
@@ -32,7 +32,7 @@ const RENEWED = { from: 0.5, to: 0.9 };
 const REFUSALS_PER_SECOND = 0.5;
 /** Seconds, up to a third more or less. An execution may have 25,000 events, and each attempt has nine: they last for a week. */
 const LONGEST_WAIT = 225;
-const TTL_SECONDS = 3_600;
+const KEPT_DAYS = 1 / 24;
 
 /** How often a permit was refused: in the previous window, and in the current window so far. */
 export interface Refusals {
@@ -89,7 +89,7 @@ export class TableSemaphore {
     const window = this.#window();
     // A function that can never make a call would wait for the others in paid time.
     const most = Math.min(functions || Number.MAX_SAFE_INTEGER, limit ? calls : Number.MAX_SAFE_INTEGER);
-    const counted = await this.#add(window, { functions: 1 }, { functions: most - 1 });
+    const counted = await this.#add(window, { functions: 1 }, most - 1);
     if (counted === undefined) return { waitSeconds: await this.#refuse(window, waited) };
     const taken = await this.#acquireCalls(window, this.#share(counted));
     this.#held.set(window, taken);
@@ -168,7 +168,7 @@ export class TableSemaphore {
     const { calls: most, limit } = this.#options;
     if (limit === undefined) return this.#most;
     for (let wanted = Math.min(this.#most, atMost); wanted > 0; ) {
-      if ((await this.#add(window, { calls: wanted }, { calls: most - wanted })) !== undefined) return wanted;
+      if ((await this.#add(window, { calls: wanted }, most - wanted)) !== undefined) return wanted;
       wanted = Math.min(wanted - 1, most - asNumber((await this.#read(window)).calls));
     }
     return 0;
@@ -184,25 +184,16 @@ export class TableSemaphore {
   }
 
   /**
-   * @param limit one of the counts must not exceed this before
+   * @param most the first of the counts must not exceed this before
    * @returns the counts; `undefined` if it did. Without a table everybody has a permit
    */
-  async #add(
-    window: number,
-    counts: Record<string, number>,
-    limit?: Record<string, number>,
-  ): Promise<Item | undefined> {
-    const added = Object.keys(counts).map((name) => `#${name} :${name}`);
-    const [limited, most] = Object.entries(limit ?? {})[0] ?? [];
+  async #add(window: number, counts: Record<string, number>, most?: number): Promise<Item | undefined> {
+    const names = Object.keys(counts);
     const change = {
       scope: scopeOf(window),
-      expression: `SET #ttl = :ttl ADD ${added.join(', ')}`,
-      condition: limited && `(attribute_not_exists(#${limited}) OR #${limited} <= :most)`,
-      values: {
-        ...counts,
-        ...(most === undefined ? {} : { most }),
-        ttl: Math.ceil(this.#clock.now() / 1000) + TTL_SECONDS,
-      },
+      expression: `SET #ttl = :ttl ADD ${names.map((name) => `#${name} :${name}`).join(', ')}`,
+      condition: most === undefined ? undefined : `(attribute_not_exists(#${names[0]}) OR #${names[0]} <= :most)`,
+      values: { ...counts, ...(most !== undefined && { most }), ttl: expiry(this.#clock.now(), KEPT_DAYS) },
     };
     return this.#options.table.update(change).catch((error: unknown) => {
       warnOnce('The permits of the stack are unknown', error);

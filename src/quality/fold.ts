@@ -54,7 +54,9 @@ export function foldRows(rows: FoldedRows, { measures, ofRun = false, isExcluded
   const verdictsOf = Map.groupBy(rows.verdicts, ({ traceId }) => traceId);
   const predictionsOf = Map.groupBy(rows.inferences, ({ traceId }) => traceId);
   const cells = new Cells();
-  for (const line of linesIn(rows.captures)) {
+  const lines = new Map<string, Line>();
+  for (const row of rows.captures) addLine(lines, row);
+  for (const line of lines.values()) {
     const { row } = line;
     if (!row.serving) continue;
     const cell = cells.of(row);
@@ -83,13 +85,6 @@ export function foldRows(rows: FoldedRows, { measures, ofRun = false, isExcluded
     }
   }
   return cells.bounded();
-}
-
-/** Returns what is known of each line. */
-function linesIn(captures: readonly Folded<'captures'>[]): Iterable<Line> {
-  const lines = new Map<string, Line>();
-  for (const row of captures) addLine(lines, row);
-  return lines.values();
 }
 
 function addLine(lines: Map<string, Line>, row: Folded<'captures'>): void {
@@ -193,11 +188,7 @@ function addPredictions(cell: QualityCell, predictions: Iterable<Folded<'inferen
 }
 
 /** Adds who could judge a capture, as its first evaluation knew, and why there is no verdict, as its last one did. */
-function addEvaluation(
-  cell: QualityCell,
-  { row, first, last }: Line,
-  verdicts: ReadonlyMap<string | undefined, unknown>,
-): void {
+function addEvaluation(cell: QualityCell, { row, first, last }: Line, verdicts: ReadonlyMap<unknown, unknown>): void {
   // The rows of a table are measured by true answers, and empty replies are counted.
   const isKnown = row.errorKind !== undefined || row.rows !== undefined || (row.replyForm === 'words' && row.isEmpty);
   if (first?.unmeasured && !isKnown) addCount(cell, 'unmeasured');

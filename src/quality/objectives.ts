@@ -22,6 +22,7 @@ import {
   hoursOf,
   invalidObjectives as invalid,
   isAboutTruth,
+  namedBy,
   parseObjective,
   readTrueObjectives,
   type TrueObjective,
@@ -139,20 +140,13 @@ const EXAMPLES =
 function readObjective(entry: unknown, sampling: Sampling): Objective {
   const parsed = parseObjective(entry, isAboutErrors(entry) ? errorsSchema : scorerSchema, EXAMPLES);
   const { over, variant, perDay, together } = parsed;
-  const hours = hoursOf(over, MAX_DAYS);
-  const about = { hours, perDay, together, ...(variant === undefined ? {} : { variant }) };
-  const of = (measure: Measure) => ({
-    id: variant === undefined ? measure.name : `${measure.name} ${variant}`,
-    measure,
-  });
-  if ('errorReplies' in parsed) {
-    const { atMost } = parsed.errorReplies;
-    return { ...of({ name: ERROR_REPLIES, passes: () => true }), ...about, failing: atMost, bound: { atMost } };
-  }
-  const { atLeast } = parsed;
+  const isOfErrors = 'errorReplies' in parsed;
+  const measure = isOfErrors ? { name: ERROR_REPLIES, passes: () => true } : measureOf(parsed, sampling);
+  const bound = isOfErrors ? parsed.errorReplies : { atLeast: parsed.atLeast };
   // 1 - 0.95 has an error in its last digit.
-  const failing = Number((1 - atLeast).toFixed(9));
-  return { ...of(measureOf(parsed, sampling)), ...about, failing, bound: { atLeast } };
+  const failing = 'atLeast' in bound ? Number((1 - bound.atLeast).toFixed(9)) : bound.atMost;
+  const hours = hoursOf(over, MAX_DAYS);
+  return { ...namedBy(measure.name, variant), measure, hours, perDay, together, failing, bound };
 }
 
 function measureOf(entry: ScorerEntry, { scorers, sampleRate }: Sampling): Measure {

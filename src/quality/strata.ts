@@ -75,10 +75,8 @@ export function strataOf<V extends Pick<Sums, 'judged'>>(
 }
 
 /** Returns the counts of a scorer by stratum. */
-function countsOf(
-  scorer: string,
-  { captures = 0, errorReplies = 0, scorers }: QualityCell,
-): Record<string, SampleCounts> {
+function countsOf(scorer: string, cell: QualityCell): Record<string, SampleCounts> {
+  const { captures = 0, errorReplies = 0, scorers } = cell;
   if (scorer !== ERROR_REPLIES) return scorers?.[scorer] ?? {};
   return { [EVERY_CAPTURE]: { values: { [ERROR]: errorReplies, [REPLY]: Math.max(0, captures - errorReplies) } } };
 }
@@ -184,27 +182,22 @@ export const EMPTY = 'empty';
  */
 export function emptyOf(scorer: string | undefined, cells: readonly Pick<CountedCell, 'cell'>[]): number {
   if (scorer === undefined || !FAIL_EMPTY.includes(scorer)) return 0;
-  const [all, empty] = (['all', 'empty'] as const).map((of) =>
-    sum(cells.map(({ cell: { replies } }) => replies?.words?.[of] ?? 0)),
-  ) as [number, number];
-  return empty === all || cells.some(({ cell }) => cell.scorers?.[scorer] !== undefined) ? empty : 0;
+  const words = (of: 'all' | 'empty') => sum(cells.map(({ cell: { replies } }) => replies?.words?.[of] ?? 0));
+  const empty = words('empty');
+  return empty === words('all') || cells.some(({ cell }) => cell.scorers?.[scorer] !== undefined) ? empty : 0;
 }
 
 /**
  * Returns the strata of a subject in a cell, in which `passed` counts the good captures. Returns no strata if no value
  * is good or bad.
  */
-export function goodStrata(
-  subject: string,
-  cell: QualityCell,
-  active: readonly Scorer[],
-): Record<string, JudgedStratum> {
+export function goodStrata(subject: string, cell: QualityCell, active: readonly Scorer[]) {
   const known = active.find(({ name }) => name === subject);
   const good = subject === ERROR_REPLIES ? REPLY : known && goodValue(known);
   if (good === undefined) return {};
   const isGood = passing((value) => value === String(good));
   const strata = strataOf(subject, [{ hour: '', variant: '', cell }], isGood);
-  const asked = Object.fromEntries(strata.map(({ sample, counts }) => [sample, counts]));
+  const asked: Record<string, JudgedStratum> = Object.fromEntries(strata.map((one) => [one.sample, one.counts]));
   const empty = emptyOf(subject, [{ cell }]);
   return empty > 0 ? { ...asked, [EMPTY]: { captures: empty, judged: empty, passed: 0 } } : asked;
 }

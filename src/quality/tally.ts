@@ -46,10 +46,7 @@ export const lineFacts = ({ inferenceTimeMs, format }: Capture, notTraffic?: Not
 });
 
 /** @param rows of a table, how many of its predictions are counted */
-export function captureFacts(
-  capture: Capture,
-  { notTraffic, rows }: { notTraffic?: NotTraffic | undefined; rows?: number | undefined } = {},
-): CaptureFacts {
+export function captureFacts(capture: Capture, notTraffic?: NotTraffic, rows?: number): CaptureFacts {
   const { call, usage, masked, request, response } = capture;
   const error = failureOf(capture);
   const failedCall = kindBesideRates(capture);

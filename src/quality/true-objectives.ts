@@ -26,11 +26,7 @@ const BOUNDS = {
   numbers: { mae: error, rmse: error, bias: error, r2: z.strictObject({ atLeast: z.number().lt(1) }) },
   texts: { exact: share, normalized: share },
 } as const;
-const all: Record<string, z.ZodType<TrueObjective['bound']>> = {
-  ...BOUNDS.classes,
-  ...BOUNDS.numbers,
-  ...BOUNDS.texts,
-};
+const all: Record<string, z.ZodType<TrueObjective['bound']>> = Object.assign({}, ...Object.values(BOUNDS));
 
 export interface TrueObjective {
   /** Unique name: the measure, and the variant, if any. It is the dimension `Objective` of its metrics. */
@@ -61,6 +57,10 @@ export const isAboutTruth = (entry: unknown): boolean => measureOf(entry) !== un
 const measureOf = (entry: unknown): string | undefined =>
   typeof entry === 'object' && entry !== null ? Object.keys(entry).find((name) => Object.hasOwn(all, name)) : undefined;
 
+/** Returns the unique name of an objective, with its variant, if any. */
+export const namedBy = (measure: string, variant: string | undefined) =>
+  variant === undefined ? { id: measure } : { id: `${measure} ${variant}`, variant };
+
 /** @throws PermanentError `InvalidObjectives` if the window is longer than `mostDays` */
 export function hoursOf(over: string, mostDays: number): number {
   const hours = Number(over.slice(0, -1)) * (over.endsWith('d') ? 24 : 1);
@@ -75,12 +75,12 @@ export function hoursOf(over: string, mostDays: number): number {
  * @param truth the settings that they must fit
  * @throws PermanentError `InvalidObjectives`, also for an objective that can never be missed
  */
-export const readTrueObjectives = (
-  raw: readonly unknown[],
-  truth?: Pick<GroundTruthSettings, 'kind' | 'days'>,
-): TrueObjective[] => raw.filter(isAboutTruth).map((entry) => readTrueObjective(entry, truth));
+export const readTrueObjectives = (raw: readonly unknown[], truth?: Truth): TrueObjective[] =>
+  raw.filter(isAboutTruth).map((entry) => readTrueObjective(entry, truth));
 
-function readTrueObjective(entry: unknown, truth?: Pick<GroundTruthSettings, 'kind' | 'days'>): TrueObjective {
+type Truth = Pick<GroundTruthSettings, 'kind' | 'days'>;
+
+function readTrueObjective(entry: unknown, truth?: Truth): TrueObjective {
   const measure = measureOf(entry) as string;
   const schema = z.strictObject({
     [measure]: all[measure] as z.ZodType<TrueObjective['bound']>,
@@ -93,13 +93,10 @@ function readTrueObjective(entry: unknown, truth?: Pick<GroundTruthSettings, 'ki
   if (truth?.days === 0)
     throw invalidObjectives(`${measure} can never be missed: GROUND_TRUTH keeps no predictions ("days":0)`);
   if (truth?.kind !== undefined && !Object.hasOwn(BOUNDS[truth.kind], measure)) {
-    const known = Object.keys(BOUNDS[truth.kind]).join(', ');
-    throw invalidObjectives(
-      `${measure} can never be missed: "kind" in GROUND_TRUTH is "${truth.kind}", which has ${known}`,
-    );
+    const why = `"kind" in GROUND_TRUTH is "${truth.kind}", which has ${Object.keys(BOUNDS[truth.kind]).join(', ')}`;
+    throw invalidObjectives(`${measure} can never be missed: ${why}`);
   }
-  const id = variant === undefined ? measure : `${measure} ${variant}`;
-  return { id, measure, bound, hours: hoursOf(over, MAX_DAYS), ...(variant === undefined ? {} : { variant }) };
+  return { ...namedBy(measure, variant), measure, bound, hours: hoursOf(over, MAX_DAYS) };
 }
 
 /**

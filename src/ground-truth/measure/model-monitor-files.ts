@@ -32,7 +32,7 @@ export function modelMonitorFiles(kind: Kind, figures: TruthGroup, objectives: r
       figure.value === null ? [] : [[name, metricOf(figure, figure.value, compared)]],
     ),
   );
-  const confusion = classes === undefined ? {} : { confusion_matrix: confusionMatrix(figures) };
+  const confusion = classes === undefined ? {} : { confusion_matrix: confusionMatrix(classes) };
   const constraints = constraintsOf(objectives, section);
   return {
     /** Metrics by name, without the confusion matrix. */
@@ -110,19 +110,19 @@ function ofClasses({ measures, classes }: TruthGroup): Record<string, Figure> {
 }
 
 /** Returns the counts by label, then by prediction. */
-function confusionMatrix({ classes }: TruthGroup): Record<string, Record<string, number>> {
-  const names = classes?.each.map(({ class: name }) => name) ?? [];
-  const counts = new Map(
-    classes?.confusion.map(({ label, predicted, count }) => [JSON.stringify([label, predicted]), count]),
-  );
-  const rowOf = (label: string) => names.map((name) => [name, counts.get(JSON.stringify([label, name])) ?? 0] as const);
-  return Object.fromEntries(names.map((label) => [label, Object.fromEntries(rowOf(label))]));
+function confusionMatrix({ each, confusion }: NonNullable<TruthGroup['classes']>) {
+  const names = each.map(({ class: name }) => name);
+  const none = () => Object.fromEntries(names.map((name) => [name, 0]));
+  const rows = new Map(names.map((name) => [name, none()]));
+  for (const { label, predicted, count } of confusion) Object.assign(rows.get(label) ?? {}, { [predicted]: count });
+  return Object.fromEntries(rows);
 }
 
-type Constraints = Record<
-  string,
-  { threshold: number; comparison_operator: 'LessThanThreshold' | 'GreaterThanThreshold' }
->;
+interface Constraint {
+  threshold: number;
+  comparison_operator: 'LessThanThreshold' | 'GreaterThanThreshold';
+}
+type Constraints = Record<string, Constraint>;
 
 /** Leaves out objectives for one variant and for figures that Model Monitor does not have. */
 const CONSTRAINED: Record<Section, readonly string[]> = {
@@ -132,17 +132,12 @@ const CONSTRAINED: Record<Section, readonly string[]> = {
 };
 
 function constraintsOf(objectives: readonly TrueObjective[], section: Section): Constraints {
-  const known = objectives.filter(
-    ({ measure, variant }) => variant === undefined && CONSTRAINED[section].includes(measure),
-  );
-  return Object.fromEntries(
-    known.map(({ measure, bound }) => [
-      measure,
-      'atLeast' in bound
-        ? { threshold: bound.atLeast, comparison_operator: 'LessThanThreshold' }
-        : { threshold: bound.atMost, comparison_operator: 'GreaterThanThreshold' },
-    ]),
-  );
+  const known = objectives.filter((one) => one.variant === undefined && CONSTRAINED[section].includes(one.measure));
+  const constraintOf = ({ bound }: TrueObjective): Constraint =>
+    'atLeast' in bound
+      ? { threshold: bound.atLeast, comparison_operator: 'LessThanThreshold' }
+      : { threshold: bound.atMost, comparison_operator: 'GreaterThanThreshold' };
+  return Object.fromEntries(known.map((objective) => [objective.measure, constraintOf(objective)]));
 }
 
 /** Finds violations. As in Model Monitor, the figure itself is compared, whatever its interval. */

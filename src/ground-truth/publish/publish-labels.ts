@@ -96,17 +96,14 @@ async function keepOutcomes(
   { hour, marks, rows, isWhole }: OpenHour,
   outcomes: ReadonlyMap<LabeledRow, Outcome>,
 ): Promise<void> {
-  const settled = new Map<string, { of: LabeledRow; outcome: Outcome }>();
-  for (const row of rows) {
-    const outcome = outcomes.get(row);
-    if (outcome !== undefined) settled.set(rowKey(row), { of: row, outcome });
-  }
+  const settled = new Map(rows.filter((row) => outcomes.has(row)).map((row) => [rowKey(row), row]));
   let left = rows.length > 0 || !isWhole ? 1 : 0;
   if (settled.size > 0) {
     await rewriteHour(work, hour, async function* (draft) {
       left = 0;
       for await (const row of draft.rows) {
-        const next = isOpen(row) ? afterOutcome(row, settled.get(rowKey(row))) : row;
+        const of = isOpen(row) ? settled.get(rowKey(row)) : undefined;
+        const next = of === undefined ? row : afterOutcome(row, of, outcomes.get(of));
         draft.changed ||= next !== row;
         if (isOpen(next)) left += 1;
         yield next;
@@ -117,9 +114,8 @@ async function keepOutcomes(
   if (left === 0) await forEachConcurrently(HOURS_AT_ONCE, marks, remove);
 }
 
-function afterOutcome(row: LabeledRow, settled: { of: LabeledRow; outcome: Outcome } | undefined): LabeledRow {
-  if (settled === undefined) return row;
-  const { of, outcome } = settled;
+/** @param of the row whose label was written */
+function afterOutcome(row: LabeledRow, of: LabeledRow, outcome: Outcome | undefined): LabeledRow {
   if (of.label === row.label) {
     return outcome === 'published' ? { ...row, noted: true } : { ...row, notNoted: outcome };
   }

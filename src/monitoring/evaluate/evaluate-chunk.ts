@@ -239,7 +239,7 @@ class EvaluateChunk {
     const isServing = notTraffic === undefined || notTraffic.by === 'window';
     const isKept = isServing && !options.replay && (stored !== undefined || !this.#request.chunk.traced);
     const rows = isKept ? this.#predictions.add(capture, traceId, line.raw.place) : undefined;
-    const facts = captureFacts(capture, { notTraffic, rows });
+    const facts = captureFacts(capture, notTraffic, rows);
     const caller = callerIds(capture, isServing);
     const work = { ...line, pending, stored, facts, caller, question };
     if (isAbsent || stored !== undefined) return [work];
