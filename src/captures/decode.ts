@@ -10,9 +10,18 @@ import { decodePayload } from './payload/decode-payload.ts';
 import { type Envelope, openEnvelope } from './record/envelope.ts';
 import { identityOf } from './record/identity.ts';
 import { inferenceTimeOf } from './record/inference-time.ts';
-import { redacted } from './redact.ts';
+import { type Captured, redacted } from './redact.ts';
 import { withFirstToken } from './times/first-token.ts';
-import type { Capture, DecodedLine, DecodeOptions, ExchangeFacts, Payload, RawLine, RecordFacts } from './types.ts';
+import type {
+  Capture,
+  DecodedLine,
+  DecodeOptions,
+  ExchangeFacts,
+  Meaning,
+  Payload,
+  RawLine,
+  RecordFacts,
+} from './types.ts';
 import { BYTES_A_CHARACTER, Scale, TooHeavy } from './weight.ts';
 
 /**
@@ -74,21 +83,21 @@ function captureOf(envelope: Envelope, raw: RawLine, options: DecodeOptions, sca
   const { captureData } = envelope;
   const notes = [...envelope.notes];
   const facts = factsOf(envelope, raw, options, notes, captureData.endpointOutput);
-  const request = decodePayload('request', captureData.endpointInput, notes, scale);
-  const response = decodePayload('reply', captureData.endpointOutput, notes, scale);
+  const request = decodePayload({ side: 'request', notes, scale }, captureData.endpointInput);
+  const response = decodePayload({ side: 'reply', notes, scale }, captureData.endpointOutput);
   if (request?.problem !== undefined) notes.push(`request: ${request.problem}`);
   if (response?.problem !== undefined) notes.push(`reply: ${response.problem}`);
   const body = request?.kind === 'json' ? request.value : undefined;
   const identity = identityOf(envelope.record, envelope.eventMetadata, body);
-  const record = redacted({ facts, identity, request, response, notes }, options);
-  return {
-    ...record.facts,
-    ...interpret(record.request, record.response, record.facts.inferenceId, options, record.notes),
-    ...(record.request === undefined ? {} : { request: record.request }),
-    ...record.identity,
-    ...record.how,
-    notes: record.notes,
-  };
+  return maskedCapture({ facts, identity, request, response, notes }, options, (record) =>
+    interpret({ ...record, baseId: record.facts.inferenceId, options }),
+  );
+}
+
+function maskedCapture(captured: Captured, options: DecodeOptions, meaningOf: (record: Captured) => Meaning): Capture {
+  const record = redacted(captured, options);
+  const { facts, identity, request, how, notes } = record;
+  return { ...facts, ...meaningOf(record), ...(request === undefined ? {} : { request }), ...identity, ...how, notes };
 }
 
 /** @param reply `endpointOutput`, if it is to be read */
@@ -138,14 +147,6 @@ function undecodedCapture(envelope: Envelope, raw: RawLine, options: DecodeOptio
   };
   const request = keep(envelope.captureData.endpointInput);
   const response = keep(envelope.captureData.endpointOutput);
-  const record = redacted({ facts, identity: { attributes: {} }, request, response, notes }, options);
-  return {
-    ...record.facts,
-    format: 'text',
-    ...(record.request === undefined ? {} : { request: record.request }),
-    ...(record.response === undefined ? {} : { response: record.response }),
-    attributes: {},
-    ...record.how,
-    notes: record.notes,
-  };
+  const captured = { facts, identity: { attributes: {} }, request, response, notes };
+  return maskedCapture(captured, options, (record) => ({ format: 'text', response: record.response }));
 }

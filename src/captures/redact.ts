@@ -10,7 +10,7 @@ import type { Capture, DecodeOptions, Identity, Payload, RecordFacts } from './t
 import { Scale } from './weight.ts';
 
 /** All of a record that callers can write. */
-interface Captured {
+export interface Captured {
   facts: RecordFacts;
   identity: Identity;
   request: Payload | undefined;
@@ -79,7 +79,7 @@ export function maskedLine(bytes: Buffer, options: DecodeOptions): Buffer | unde
   const { captureData, ...rest } = opened.envelope.record as JsonObject & { captureData: JsonObject };
   const masker = new Masker(redaction, options.featureNames);
   const sideOf = (side: 'request' | 'reply', mode: string, captured: unknown) => {
-    const payload = decodePayload(side, captured, [], new Scale());
+    const payload = decodePayload({ side, notes: [], scale: new Scale() }, captured);
     if (payload === undefined) return undefined;
     const { kind, contentType, text = '' } = maskedPayload(masker, payload, side === 'request', options);
     const observedContentType = kind === 'event-stream' || kind === 'jsonlines' ? 'application/json' : contentType;

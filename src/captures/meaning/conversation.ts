@@ -4,27 +4,25 @@ import { isMediaMark, withoutMedia } from '../media.ts';
 import { documentOf, isThere, payloadText } from '../payload/decode-payload.ts';
 import { saysWords } from '../prose.ts';
 import { messageText } from '../reply-text.ts';
-import type { CaptureFormat, ChatMessage, Inferences, Meaning, Payload } from '../types.ts';
+import type { ChatMessage, Inferences, Meaning, Payload } from '../types.ts';
 import { unreadIn } from '../wire/beside.ts';
 import { spokenReply } from '../wire/model-text.ts';
 import { asksForTalk, isAsking, readGenericPrompt, readGenericReply } from '../wire/registry.ts';
 import type { WirePrompt, WireReply } from '../wire/wire-format.ts';
-import { type InferenceCall, listInferences } from './inferences.ts';
+import { type Exchange, listInferences } from './inferences.ts';
 
 /** An exchange before it is interpreted as a conversation. */
-interface TextExchange extends Pick<InferenceCall, 'baseId' | 'notes'> {
+interface TextExchange extends Exchange {
   /** The request, where its wire format was recognized. */
   prompt: WirePrompt | undefined;
   reply: WireReply | undefined;
-  request: Payload | undefined;
-  response: Payload | undefined;
 }
 
 /** @returns `undefined` when the exchange is not a conversation. */
 export function conversationOf(exchange: TextExchange): Meaning | undefined {
-  const { request, response } = exchange;
+  const { response } = exchange;
   const reply = exchange.reply ?? replyTo(exchange);
-  const prompt = exchange.prompt ?? promptFor(reply, request, response);
+  const prompt = exchange.prompt ?? promptFor(reply, exchange);
   if (prompt === undefined && reply === undefined) return undefined;
   // The answer of a text classifier, for example, is not a message. A chat with an unreadable answer is still a chat.
   if (prompt !== undefined && reply === undefined && isThere(response) && !asksForTalk(prompt)) return undefined;
@@ -35,7 +33,7 @@ export function conversationOf(exchange: TextExchange): Meaning | undefined {
   const unread = unreadIn(parameters);
   if (unread.length > 0) exchange.notes.push(`the judge does not read a part of the request: ${unread.join(', ')}`);
   return {
-    ...formatsOf(prompt, reply, response),
+    ...formatsOf({ ...exchange, prompt, reply }),
     ...(replies.length > 0 && isWordless(prompt, reply, replies) ? { wordless: true as const } : {}),
     conversation: {
       messages: messages.map(withoutTextMedia),
@@ -100,11 +98,7 @@ function replyTo({ prompt, request, response, notes }: TextExchange): WireReply 
 }
 
 /** Reads a request of unknown form that was answered with text, or plain text without an answer. */
-function promptFor(
-  reply: WireReply | undefined,
-  request: Payload | undefined,
-  response: Payload | undefined,
-): WirePrompt | undefined {
+function promptFor(reply: WireReply | undefined, { request, response }: Exchange): WirePrompt | undefined {
   if (!isThere(request) || (reply === undefined && (!isPlainText(request) || isThere(response)))) return undefined;
   const generic = reply && readGenericPrompt(documentOf(request));
   const messages = [{ role: 'user', content: textOf(request) }];
@@ -122,11 +116,7 @@ const MEDIA_NAMES = ['generated_image', 'generated_images', 'images', 'image', '
 const holdsMedia = (value: unknown): boolean => isObject(value) && MEDIA_NAMES.some((name) => name in value);
 
 /** The side with the more specific wire format names both formats. */
-function formatsOf(
-  prompt: WirePrompt | undefined,
-  reply: WireReply | undefined,
-  response: Payload | undefined,
-): { format: CaptureFormat; wireFormat?: string } {
+function formatsOf({ prompt, reply, response }: TextExchange): Pick<Meaning, 'format' | 'wireFormat'> {
   const known = [prompt, reply].filter((side) => side !== undefined && side.wire !== 'text');
   const { wire, format = 'text' } = known.find((side) => side?.wire !== 'generic-text') ?? known[0] ?? {};
   return {
@@ -143,11 +133,8 @@ const isRagged = (value: unknown, each: number): boolean =>
   Array.isArray(value) && value.some((item) => Array.isArray(item) && item.length !== each);
 
 /** Prompts sent together are separate inferences. Servers answer them in order, with the same number of replies each. */
-function batchInferences(
-  batch: string[],
-  replies: ChatMessage[],
-  { baseId, response, notes }: TextExchange,
-): Inferences {
+function batchInferences(batch: string[], replies: ChatMessage[], exchange: Exchange): Inferences {
+  const { response } = exchange;
   const answered = isThere(response);
   const each = replies.length / batch.length;
   const isEven = Number.isInteger(each) && each >= 1 && !isRagged(documentOf(response), each);
@@ -157,7 +144,7 @@ function batchInferences(
     return texts.length === 1 ? texts[0] : texts;
   };
   const mismatch = answered && !isEven && { inputs: batch.length, outputs: replies.length };
-  const call = { count: batch.length, most: MAX_BATCH, what: 'prompts', baseId, mismatch, notes };
+  const call = { ...exchange, count: batch.length, most: MAX_BATCH, what: 'prompts', mismatch };
   return listInferences(call, (index) => ({
     features: { prompt: batch[index] },
     ...(answered && (isEven || index < replies.length) ? { prediction: predictionAt(index) } : {}),

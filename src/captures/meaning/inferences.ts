@@ -1,18 +1,25 @@
 /** Lists the inferences of a call that carried several, each with its id. */
-import type { Inference, Inferences } from '../types.ts';
+import type { DecodeOptions, Inference, Inferences, Payload } from '../types.ts';
 
-export interface InferenceCall {
+/** A request and its reply, as they were decoded. */
+export interface Exchange {
+  request?: Payload | undefined;
+  response?: Payload | undefined;
+  /** Base of the ids of inferences: `inferenceId`, else `eventId`. */
+  baseId?: string | undefined;
+  options: DecodeOptions;
+  /** Collects notes for the reader. */
+  notes: string[];
+}
+
+interface InferenceCall extends Pick<Exchange, 'baseId' | 'notes'> {
   /** Number of inferences in the call. */
   count: number;
   /** Maximum number of inferences to list. */
   most: number;
   /** Name of the inferences in a note, in the plural. */
   what: string;
-  /** Base of the ids: `inferenceId`, else `eventId`. */
-  baseId: string | undefined;
   mismatch?: { inputs: number; outputs: number } | false;
-  /** Collects notes for the reader. */
-  notes: string[];
 }
 
 /** Ids join ground truth: they end with `_{index}` when the call carried several inferences. */

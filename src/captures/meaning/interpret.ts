@@ -14,15 +14,16 @@ import { fieldsOf, textIn } from '../wire/wire-format.ts';
 import { conversationOf, UNKNOWN_FORM, WORDS_IN_ROWS } from './conversation.ts';
 import { whyMoved } from './csv-header.ts';
 import { asksWithText, summarizeEmbedding } from './embedding.ts';
-import { listInferences } from './inferences.ts';
+import { type Exchange, listInferences } from './inferences.ts';
 import { hasRows, isPredictions, isSentence, predictionsOf, whyUnclear } from './reply-rows.ts';
 import { answeredTable, requestTable, type Table } from './request-rows.ts';
 import { talkIn } from './rows-of-words.ts';
 
-/** Interprets a request and its reply, which may be an error. The parameters are those of `meaningOf`. */
-export function interpret(...[request, response, ...how]: Parameters<typeof meaningOf>): Meaning {
+/** Interprets a request and its reply, which may be an error. Either may be missing. */
+export function interpret(exchange: Partial<Exchange>): Meaning {
+  const { request, response } = exchange;
   const error = errorReply(response);
-  const meaning = meaningOf(request, error === undefined ? response : undefined, ...how);
+  const meaning = meaningOf(error === undefined ? exchange : { ...exchange, response: undefined });
   const usage = tokenUsageOf(documentOf(response));
   const model = modelOf(documentOf(response)) ?? modelOf(documentOf(request));
   return {
@@ -35,46 +36,37 @@ export function interpret(...[request, response, ...how]: Parameters<typeof mean
   };
 }
 
-/**
- * Interprets a request and its reply, which is not an error. Either may be missing.
- *
- * @param baseId base of the inferences' ids.
- * @param notes collects notes for the reader.
- */
-export function meaningOf(
-  request: Payload | undefined,
-  response: Payload | undefined,
-  baseId?: string,
-  options: DecodeOptions = {},
-  notes: string[] = [],
-): Meaning {
+/** Interprets a request and its reply, which is not an error. Either may be missing. */
+export function meaningOf({ options = {}, notes = [], ...sides }: Partial<Exchange>): Meaning {
+  const { request, response } = sides;
+  const exchange = { ...sides, options, notes };
   if (!isThere(request) && !isThere(response)) return { format: 'empty' };
   const reply = readWireReply(documentOf(response));
   const prompt = readWirePrompt(documentOf(request), reply?.wire);
   if (reply === undefined) {
-    const embedding = embeddingOf(request, response);
+    const embedding = embeddingOf(exchange);
     if (embedding !== undefined) return embedding;
     // A text model may answer with a table. Other prompts belong to a conversation, whatever the answer is.
     if (prompt === undefined || prompt.format === 'text-generation') {
       const found: string[] = [];
-      const table = tabularInferences(request, response, baseId, options, found);
+      const table = tabularInferences({ ...exchange, notes: found });
       const talk = talkIn(table?.inferences ?? [], documentOf(request));
-      if (talk !== undefined) return conversationOf({ ...talk, request, response, baseId, notes }) as Meaning;
+      if (talk !== undefined) return conversationOf({ ...exchange, ...talk }) as Meaning;
       notes.push(...found);
       if (table !== undefined) {
         if (containsProse(table.inferences?.map(({ prediction }) => prediction))) notes.push(WORDS_IN_ROWS);
-        return { format: tabularFormat(request, response), ...table };
+        return { format: tabularFormat(exchange), ...table };
       }
     }
   }
-  const conversation = conversationOf({ prompt, reply, request, response, baseId, notes });
+  const conversation = conversationOf({ ...exchange, prompt, reply });
   if (conversation !== undefined) return conversation;
   const why = isThere(response) ? whyUnclear(request, response) : undefined;
   if (containsProse(documentOf(response))) notes.push(UNKNOWN_FORM);
-  return { format: plainFormat(request, response), ...unindexed(why, notes) };
+  return { format: plainFormat(exchange), ...unindexed(why, notes) };
 }
 
-function embeddingOf(request: Payload | undefined, response: Payload | undefined): Meaning | undefined {
+function embeddingOf({ request, response }: Exchange): Meaning | undefined {
   const value = documentOf(response);
   if (value === undefined) return undefined;
   // Bare numbers are a vector only in reply to text. An object names its contents.
@@ -88,7 +80,7 @@ function embeddingOf(request: Payload | undefined, response: Payload | undefined
 }
 
 /** Returns the format of a tabular exchange. The first side with a specific kind decides. */
-const tabularFormat = (request: Payload | undefined, response: Payload | undefined): CaptureFormat => {
+const tabularFormat = ({ request, response }: Exchange): CaptureFormat => {
   const kinds = [request?.kind, response?.kind];
   const telling = kinds.filter((kind) => kind === 'csv' || kind === 'json' || kind === 'jsonlines');
   if (telling[0] === 'csv') return 'tabular-csv';
@@ -96,7 +88,7 @@ const tabularFormat = (request: Payload | undefined, response: Payload | undefin
 };
 
 /** Returns the format of an exchange that is neither a conversation nor a table. */
-function plainFormat(request: Payload | undefined, response: Payload | undefined): CaptureFormat {
+function plainFormat({ request, response }: Exchange): CaptureFormat {
   const kinds = [request, response].filter(isThere).map((payload) => payload.kind);
   if (kinds.includes('binary')) return 'binary';
   if (kinds.includes('jsonlines')) return 'jsonlines';
@@ -140,19 +132,10 @@ function featuresOf(row: unknown, names: readonly string[]): JsonObject {
 /**
  * Interprets an exchange as inferences, one per row.
  *
- * @param request `undefined` if it was not captured.
- * @param reply `undefined` if it was not captured, or is an error.
- * @param baseId `inferenceId`, else `eventId`.
- * @param notes collects notes for the reader.
  * @returns `undefined` if the exchange is not tabular.
  */
-function tabularInferences(
-  request: Payload | undefined,
-  reply: Payload | undefined,
-  baseId: string | undefined,
-  options: DecodeOptions,
-  notes: string[],
-): Inferences | undefined {
+function tabularInferences(exchange: Exchange): Inferences | undefined {
+  const { request, response: reply, options, notes } = exchange;
   const table = isThere(request) ? (requestTable(request, options) ?? tableOfAnswered(request, reply)) : undefined;
   if (table === undefined) {
     if (!isThere(reply) || !(isThere(request) ? hasRows(reply) : isPredictions(reply))) return undefined;
@@ -165,7 +148,7 @@ function tabularInferences(
   const names = options.featureNames?.length ? options.featureNames : (table?.names ?? []);
   checkNames(table, options, notes);
   const mismatch = inputs !== undefined && outputs !== undefined && inputs !== outputs && { inputs, outputs };
-  const call = { count, most: MAX_ROWS, what: 'inferences', baseId, mismatch, notes };
+  const call = { ...exchange, count, most: MAX_ROWS, what: 'inferences', mismatch };
   const found = listInferences(call, (index) => ({
     ...(inputs !== undefined && index < inputs ? { features: featuresOf(table?.rows[index], names) } : {}),
     ...(predictions !== undefined && index < predictions.length ? { prediction: predictions[index] } : {}),

@@ -9,7 +9,7 @@ import type { Payload } from '../types.ts';
 import { Scale } from '../weight.ts';
 import { announcedBy, capturedData } from './captured-data.ts';
 import { decodeText } from './charset.ts';
-import { type DecodingContext, fromText } from './from-text.ts';
+import { type DecodingContext, fromText, type Reading } from './from-text.ts';
 import { readTensors } from './tensors.ts';
 
 /** A summary in place of bytes, which stay in S3. */
@@ -24,23 +24,16 @@ export interface BinarySummary {
  * Decodes a captured payload.
  *
  * @param captured `endpointInput` or `endpointOutput`. Values other than objects are kept unchanged.
- * @param notes collects notes for the reader.
- * @param scale adds up the payload's memory before it is allocated.
  * @returns `undefined` if the side was not captured.
  * @throws TooHeavy
  *
  * @example
- *     const payload = decodePayload('reply', captureData.endpointOutput, notes, new Scale());
+ *     const payload = decodePayload({ side: 'reply', notes, scale: new Scale() }, captureData.endpointOutput);
  */
-export function decodePayload(
-  side: DecodingContext['side'],
-  captured: unknown,
-  notes: string[],
-  scale: Scale,
-): Payload | undefined {
+export function decodePayload(reading: Reading, captured: unknown): Payload | undefined {
   if (captured === undefined || captured === null) return undefined;
   const announced = announcedBy(captured);
-  const context = { side, announced, type: parseContentType(announced.contentType), notes, scale };
+  const context = { ...reading, announced, type: parseContentType(announced.contentType) };
   if (!isObject(captured)) return undecodable(context, captured, 'captured as something other than an object');
   const data = capturedData(captured);
   if (data === undefined) return { ...announced, kind: 'empty', value: null, bytes: 0 };
@@ -49,21 +42,10 @@ export function decodePayload(
   return fromText(context, data.text, Buffer.byteLength(data.text));
 }
 
-/**
- * Decodes a body from the wire in the same way as a captured body.
- *
- * @param notes collects notes for the reader.
- * @throws TooHeavy
- */
-export function payloadOfBytes(
-  side: DecodingContext['side'],
-  bytes: Buffer,
-  contentType: string | null,
-  notes: string[] = [],
-  scale = new Scale(),
-): Payload {
+/** Decodes a body from the wire in the same way as a captured body. @throws TooHeavy */
+export function payloadOfBytes(reading: Reading, bytes: Buffer, contentType: string | null): Payload {
   const announced = { contentType, encoding: '' };
-  return fromBytes({ side, announced, type: parseContentType(contentType), notes, scale }, bytes);
+  return fromBytes({ ...reading, announced, type: parseContentType(contentType) }, bytes);
 }
 
 function undecodable({ announced }: DecodingContext, captured: unknown, problem: string): Payload {
@@ -126,10 +108,7 @@ function inflateRawText(bytes: Buffer, maxOutputLength: number): Buffer {
 }
 
 /** Returns the content of a compressed body. The header that announces the compression is not captured. */
-function unpackedBody(
-  { side, scale, notes }: Pick<DecodingContext, 'side' | 'scale' | 'notes'>,
-  bytes: Buffer,
-): Buffer | undefined {
+function unpackedBody({ side, scale, notes }: Reading, bytes: Buffer): Buffer | undefined {
   const most = Math.min(MAX_UNPACKED_BYTES, Math.ceil(scale.charactersLeft) + 1);
   for (const { name, begins, unpack } of COMPRESSIONS) {
     if (!begins(bytes)) continue;

@@ -8,14 +8,19 @@ import { countValues, type Scale } from '../weight.ts';
 import type { StreamSource } from '../wire/registry.ts';
 import { looksLikeNumericCsv, parseCsv, parseCsvReply } from './csv.ts';
 
-/** The input that all steps of decoding one side share. */
-export interface DecodingContext {
+/** How a side is read. */
+export interface Reading {
   side: 'request' | 'reply';
-  announced: Pick<Payload, 'contentType' | 'encoding'>;
-  type: ContentType;
   /** Collects notes for the reader. */
   notes: string[];
+  /** Adds up the memory of the payload before it is allocated. */
   scale: Scale;
+}
+
+/** The input that all steps of decoding one side share. */
+export interface DecodingContext extends Reading {
+  announced: Pick<Payload, 'contentType' | 'encoding'>;
+  type: ContentType;
 }
 
 /** A payload of a kind that is not known yet. */

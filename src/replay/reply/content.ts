@@ -67,10 +67,11 @@ export class Body {
   }
 }
 
-const payloadOf = (side: 'request' | 'reply', source: unknown, scale: Scale): Payload | undefined =>
-  source instanceof Body
-    ? payloadOfBytes(side, source.bytes, source.contentType, [], scale)
-    : decodePayload(side, source, [], scale);
+function payloadOf(side: 'request' | 'reply', source: unknown, scale: Scale): Payload | undefined {
+  const reading = { side, notes: [], scale };
+  if (!(source instanceof Body)) return decodePayload(reading, source);
+  return payloadOfBytes(reading, source.bytes, source.contentType);
+}
 
 /** Approximate size of a reply or request. */
 export function bytesIn(source: unknown): number {
@@ -100,7 +101,7 @@ export function readReplyContent(reply: unknown, request: unknown): ReplyContent
 /** Returns the conversation that a request in any form continues, for a judge to read. */
 export function readConversation(request: Body): Conversation | undefined {
   try {
-    const read = () => meaningOf(payloadOf('request', request, new Scale()), undefined).conversation;
+    const read = () => meaningOf({ request: payloadOf('request', request, new Scale()) }).conversation;
     return timed(request.bytes.length, read);
   } catch {
     return undefined;
@@ -126,7 +127,7 @@ function contentOf(reply: unknown, request: unknown): ReplyContent {
     return { ...known, text: '', document: response.value, blank: 'value', problem };
   }
   const { replies = [], finishReasons = [] } =
-    wire ?? meaningOf(payloadOf('request', request, scale), response).conversation ?? {};
+    wire ?? meaningOf({ request: payloadOf('request', request, scale), response }).conversation ?? {};
   const [first, ...others] = replies;
   const isSilent = (wire !== undefined || first !== undefined) && replies.every(isBlankMessage);
   const isBlank = response.kind === 'empty' || isSilent;

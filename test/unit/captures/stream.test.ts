@@ -115,16 +115,20 @@ const meant = ({ format, conversation, error, usage, model }: Capture | ReturnTy
   model,
 });
 
+const payloadOf = (
+  body: { bytes: Buffer | string; contentType: string | null },
+  side: 'request' | 'reply' = 'reply',
+  scale = new Scale(),
+) => payloadOfBytes({ side, notes: [], scale }, Buffer.from(body.bytes), body.contentType);
+const EVENTS = 'text/event-stream';
+
 test('reads a body on the wire like the captured one', () => {
   let compared = 0;
   for (const { title, capture, request, reply } of lines) {
     if ((request === undefined) !== (capture.request === undefined)) continue;
     if ((reply === undefined) !== (capture.response === undefined)) continue;
-    const [asked, answered] = (['request', 'reply'] as const).map((side) => {
-      const body = side === 'request' ? request : reply;
-      return body && payloadOfBytes(side, body.bytes, body.contentType);
-    });
-    expect([title, meant(interpret(asked, answered, capture.inferenceId))]).toEqual([title, meant(capture)]);
+    const sides = { request: request && payloadOf(request, 'request'), response: reply && payloadOf(reply) };
+    expect([title, meant(interpret({ ...sides, baseId: capture.inferenceId }))]).toEqual([title, meant(capture)]);
     compared += 1;
   }
   expect(compared).toBeGreaterThan(150);
@@ -176,22 +180,21 @@ test.each<[string, string, object]>([
   ],
   ['bytes that are not a document', 'data: {"bytes":"AAAA"}\n\n', [{ bytes: 'AAAA' }]],
 ])('assembles a stream of %s', (_title, text, value) => {
-  expect(payloadOfBytes('reply', Buffer.from(text), 'text/event-stream').value).toEqual(value);
+  expect(payloadOf({ bytes: text, contentType: EVENTS }).value).toEqual(value);
 });
 
 test('counts the values of a document within a frame before parsing it', () => {
   const bytes = Buffer.from(`{"a":[${'[],'.repeat(50_000)}[]]}`).toString('base64');
   const read = (maxWeight?: number): unknown =>
-    payloadOfBytes('reply', Buffer.from(`data: ${JSON.stringify({ bytes })}\n\n`), null, [], new Scale(maxWeight));
+    payloadOf({ bytes: `data: ${JSON.stringify({ bytes })}\n\n`, contentType: null }, 'reply', new Scale(maxWeight));
   expect(read()).toMatchObject({ kind: 'event-stream' });
   expect(() => read(1_000_000)).toThrow(TooHeavy);
 });
 
 const streamed = (events: readonly string[]) =>
-  interpret(
-    undefined,
-    payloadOfBytes('reply', Buffer.from(events.join('')), 'text/event-stream', [], new Scale(Number.MAX_VALUE)),
-  );
+  interpret({
+    response: payloadOf({ bytes: events.join(''), contentType: EVENTS }, 'reply', new Scale(Number.MAX_VALUE)),
+  });
 
 test.each<[string, string]>([
   ['TGI', '{"token":{"text":"ab"}}'],
