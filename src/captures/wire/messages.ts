@@ -254,10 +254,12 @@ export function answersIn(list: unknown, name: string, reason: string): ReadRepl
 // --------------------------------------------------------------------------------------------------------- prompts
 // Without roles, and the parameters around them, as several servers accept them.
 
-/** Whether the request asks for JSON, in the form of OpenAI, vLLM, TGI, SGLang, NIM, Ollama, llama.cpp or Anthropic. */
+/** Whether parameters ask for JSON, as those of OpenAI, vLLM, TGI, SGLang, NIM, Ollama, llama.cpp, Anthropic and Gemini do. */
 export function asksForJson(request: JsonObject): boolean {
   const { response_format: format, output_format: ofClaude, format: ofOllama } = request;
-  const types = [format, ofClaude, fieldsOf(request.output_config).format].map((given) => fieldsOf(given).type);
+  const formats = [format, ofClaude, fieldsOf(request.output_config).format, fieldsOf(request.text).format];
+  const types = formats.map((given) => fieldsOf(given).type);
+  if ((request.responseMimeType ?? request.response_mime_type) === 'application/json') return true;
   if (types.some((type) => ['json_object', 'json_schema', 'json'].includes(type as string))) return true;
   if (ofOllama === 'json' || (isObject(ofOllama) && ('properties' in ofOllama || ofOllama.type === 'object')))
     return true;

@@ -2,7 +2,7 @@
 import { firstOf } from '../first-of.ts';
 import { asText, isObject, type JsonObject } from '../json.ts';
 import { transcript, withBeside } from './beside.ts';
-import { userMessages } from './messages.ts';
+import { asksForJson, userMessages } from './messages.ts';
 import { spokenReply } from './model-text.ts';
 import { anthropicMessages } from './vendors/anthropic-messages.ts';
 import { ai21, bedrockConverse, bedrockText } from './vendors/bedrock.ts';
@@ -46,7 +46,8 @@ const ALL_FORMATS = [...FORMATS, genericText];
 function promptOf(value: unknown, format: WireFormat | undefined): WirePrompt | undefined {
   const prompt = format?.request?.(fieldsOf(value), value);
   if (prompt === undefined || format === undefined) return undefined;
-  return { wire: format.name, format: format.format, jsonRequested: false, ...withBeside(prompt) };
+  const jsonRequested = asksForJson(prompt.parameters);
+  return { wire: format.name, format: format.format, jsonRequested, ...withBeside(prompt) };
 }
 
 function replyOf(value: unknown, format: WireFormat): WireReply | undefined {

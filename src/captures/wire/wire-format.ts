@@ -36,8 +36,8 @@ export interface Assembly {
   ended: boolean | undefined;
 }
 
-/** A prompt as read by a format. Missing fields come from the format; `jsonRequested` is false by default. */
-export type ReadPrompt = Omit<WirePrompt, 'wire' | 'format' | 'jsonRequested'> & Partial<WirePrompt>;
+/** A prompt as read by a format. By default, its capture format is that of the format. */
+export type ReadPrompt = Omit<WirePrompt, 'wire' | 'format' | 'jsonRequested'> & Partial<Pick<WirePrompt, 'format'>>;
 /** A reply as a format reads it. The strings among `reasons` are its finish reasons. */
 export type ReadReply = { replies: ChatMessage[]; reasons?: unknown[]; format?: CaptureFormat };
 

@@ -1,7 +1,7 @@
 /** Reads Anthropic's messages. */
 import { isObject, type JsonObject } from '../../json.ts';
 import { StreamedBlocks } from '../content-blocks.ts';
-import { allMessages, asksForJson, openAiTools, replyMessages } from '../messages.ts';
+import { allMessages, openAiTools, replyMessages } from '../messages.ts';
 import { fieldsOf, joined, objectsIn, type WireFormat, without } from '../wire-format.ts';
 
 /** Kinds of content block that no other vendor has. */
@@ -30,7 +30,6 @@ export const anthropicMessages: WireFormat = {
       messages: allMessages(body.messages),
       tools: openAiTools(body.tools),
       parameters: without(body, 'messages', 'tools', 'model'),
-      jsonRequested: asksForJson(body),
     };
   },
   reply(body) {

@@ -21,7 +21,6 @@ export const cohere: WireFormat = {
       messages: userMessages([body.message]),
       tools: openAiTools(body.tools),
       parameters: without(body, 'message', 'tools', 'model'),
-      jsonRequested: fieldsOf(body.response_format).type === 'json_object',
     };
   },
   reply(body) {

@@ -22,7 +22,6 @@ export const gemini: WireFormat = {
       messages: allMessages(Array.isArray(contents) ? contents : [contents]),
       tools: openAiTools(body.tools),
       parameters: { ...without(body, 'contents', 'tools', 'model'), ...config },
-      jsonRequested: (config.responseMimeType ?? config.response_mime_type) === 'application/json',
     };
   },
   reply(body) {

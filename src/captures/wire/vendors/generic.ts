@@ -7,7 +7,6 @@ import { isObject, type JsonObject } from '../../json.ts';
 import { saysWords } from '../../prose.ts';
 import {
   allMessages,
-  asksForJson,
   assistantMessages,
   batchOf,
   flattened,
@@ -63,11 +62,9 @@ export const genericText: WireFormat = {
         ? { name: '', texts: [value] }
         : (textUnder(fields, [...NAMES.asking, ...NAMES.asked]) ?? labelled(fieldsOf(body[outer ?? ''])));
     if (found === undefined) return undefined;
-    const parameters = flattened(without(fields, ...found.name.split(' '), 'model'));
     return {
       messages: userMessages(found.texts),
-      parameters,
-      jsonRequested: asksForJson(parameters),
+      parameters: flattened(without(fields, ...found.name.split(' '), 'model')),
       ...batchOf(found.texts),
       asks: NAMES.asking.includes(found.name),
     };
@@ -137,14 +134,12 @@ export const messageList: WireFormat = {
     const list = isObject(asked) && Array.isArray(asked.messages) ? asked.messages : unwrapped(asked);
     if (!isMessageList(list)) return undefined;
     const inner = isObject(asked) ? without(asked, 'messages', 'tools') : {};
-    const parameters = { ...inner, ...flattened(without(body, 'inputs', 'input', 'model')) };
     return {
       messages: allMessages(list),
       asks: true,
       ...(isObject(asked) ? { format: 'chat' as const } : {}),
       ...(isObject(asked) && Array.isArray(asked.tools) ? { tools: asked.tools } : {}),
-      parameters,
-      jsonRequested: asksForJson(parameters),
+      parameters: { ...inner, ...flattened(without(body, 'inputs', 'input', 'model')) },
     };
   },
   reply(_body, value) {

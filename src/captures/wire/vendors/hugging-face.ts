@@ -6,7 +6,6 @@
 import { isObject, type JsonObject } from '../../json.ts';
 import type { ChatMessage } from '../../types.ts';
 import {
-  asksForJson,
   assistantMessage,
   assistantMessages,
   batchOf,
@@ -27,8 +26,7 @@ export const tgi: WireFormat = {
     const prompts = promptsOf(body.inputs);
     if (prompts === undefined || !isText(body.inputs)) return undefined;
     const parameters = flattened(without(body, 'inputs', 'model'));
-    const jsonRequested = asksForJson(parameters);
-    return { messages: userMessages(prompts), parameters, jsonRequested, ...batchOf(prompts) };
+    return { messages: userMessages(prompts), parameters, ...batchOf(prompts) };
   },
   reply(_body, value) {
     const generated = generatedOf(value);

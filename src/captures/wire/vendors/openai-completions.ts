@@ -1,16 +1,7 @@
 /** Reads OpenAI's chat completions, which vLLM, LMI, TGI and SGLang serve as well, and its completions of a prompt. */
 
 import { isObject, type JsonObject, toJson } from '../../json.ts';
-import {
-  allMessages,
-  answersIn,
-  asksForJson,
-  batchOf,
-  chatMessages,
-  promptsOf,
-  thinkingIn,
-  userMessages,
-} from '../messages.ts';
+import { allMessages, answersIn, batchOf, chatMessages, promptsOf, thinkingIn, userMessages } from '../messages.ts';
 import {
   type Assembly,
   allText,
@@ -34,8 +25,6 @@ export function choicesOf(body: JsonObject, isOurs: (choice: JsonObject) => bool
   return choices.toSorted((a, b) => numberOr(a.index, 0) - numberOr(b.index, 0));
 }
 
-const byIndex = <T>(map: Map<number, T>): [number, T][] => [...map].sort(([a], [b]) => a - b);
-
 /** Fields that chunks share. The last value wins, since usage comes with the last chunk. */
 const COMMON_FIELDS = ['id', 'created', 'model', 'system_fingerprint', 'service_tier', 'usage'];
 
@@ -43,36 +32,26 @@ const COMMON_FIELDS = ['id', 'created', 'model', 'system_fingerprint', 'service_
  * Assembles streamed choices to a reply.
  *
  * @param object `object` of the reply.
- * @param begin creates an empty choice.
- * @param add adds the choice's part of one event.
  * @param finish returns the fields of the unstreamed choice.
  */
-export function assembleChoices<T>(
-  object: string,
-  events: JsonObject[],
-  begin: () => T,
-  add: (choice: T, item: JsonObject) => void,
-  finish: (choice: T) => JsonObject,
-): Assembly {
+function assembleChoices(object: string, events: JsonObject[], finish: (choice: Choice) => JsonObject): Assembly {
   const common: JsonObject = {};
-  const choices = new Map<number, { content: T; reason: unknown }>();
+  const choices = new Map<number, Choice>();
   for (const event of events) {
     for (const name of COMMON_FIELDS) common[name] = event[name] ?? common[name];
     common.usage = fieldsOf(event.x_groq).usage ?? common.usage;
     for (const item of objectsIn(event.choices)) {
       const index = numberOr(item.index, 0);
-      const choice = choices.get(index) ?? { content: begin(), reason: null };
+      const choice = choices.get(index) ?? { reason: null, text: '', message: {}, tools: [], latest: new Map() };
       choices.set(index, choice);
-      add(choice.content, item);
+      addDelta(choice, item);
       choice.reason = item.finish_reason ?? choice.reason;
       common.usage = item.usage ?? common.usage;
     }
   }
-  const assembled = byIndex(choices).map(([index, { content, reason }]) => ({
-    index,
-    ...finish(content),
-    finish_reason: reason,
-  }));
+  const assembled = [...choices]
+    .sort(([a], [b]) => a - b)
+    .map(([index, choice]) => ({ index, ...finish(choice), finish_reason: choice.reason }));
   const said = Object.fromEntries(Object.entries(common).filter(([, value]) => value !== undefined));
   return {
     value: { object, ...said, choices: assembled },
@@ -90,7 +69,6 @@ export const openAiChat: WireFormat = {
       messages: allMessages(body.messages),
       ...toolsOf(body),
       parameters: without(body, 'messages', 'tools', 'functions', 'model'),
-      jsonRequested: asksForJson(body),
     };
   },
   reply(body) {
@@ -107,8 +85,7 @@ export const openAiChat: WireFormat = {
   assemble(events) {
     const isOurs = events.some((event) => objectsIn(event.choices).some((choice) => isObject(choice.delta)));
     if (!isOurs && !events.every(isReplyWithoutChoices)) return undefined;
-    const begin = (): ChatChoice => ({ message: {}, tools: [], latest: new Map() });
-    return assembleChoices('chat.completion', events, begin, addDelta, messageOf);
+    return assembleChoices('chat.completion', events, messageOf);
   },
 };
 
@@ -127,7 +104,12 @@ function toolsOf({ tools, functions }: JsonObject): { tools?: unknown[] } {
   return { tools: functions.map((spec) => ({ type: 'function', function: spec })) };
 }
 
-interface ChatChoice {
+/** A choice while it is assembled. */
+interface Choice {
+  reason: unknown;
+  /** The answer to a prompt. */
+  text: string;
+  /** The reply in a chat, with its calls of tools. */
   message: JsonObject;
   tools: Tool[];
   /** The latest call of each index. */
@@ -172,8 +154,9 @@ function spokenMessage(message: JsonObject): JsonObject {
   return 'tool_calls' in older ? { ...message, ...older } : message;
 }
 
-function addDelta(choice: ChatChoice, item: JsonObject): void {
+function addDelta(choice: Choice, item: JsonObject): void {
   const { message } = choice;
+  choice.text += textIn(item.text);
   const delta = plainDelta(fieldsOf(item.delta));
   if (typeof delta.role === 'string' && delta.role !== '') message.role = delta.role;
   for (const name of TEXT_FIELDS) {
@@ -187,7 +170,7 @@ function addDelta(choice: ChatChoice, item: JsonObject): void {
 }
 
 /** Some servers send calls without an index, or all with the same one: a name with a new id begins another call. */
-function addCall({ tools, latest }: ChatChoice, call: JsonObject): void {
+function addCall({ tools, latest }: Choice, call: JsonObject): void {
   const id = textIn(call.id);
   const { name, arguments: input } = fieldsOf(call.function);
   const isNumbered = typeof call.index === 'number';
@@ -209,7 +192,7 @@ function addCall({ tools, latest }: ChatChoice, call: JsonObject): void {
   tool.arguments += argumentsIn(input);
 }
 
-function messageOf({ message, tools }: ChatChoice): JsonObject {
+function messageOf({ message, tools }: Choice): JsonObject {
   const inOrder = tools.toSorted((a, b) => a.index - b.index);
   const calls = inOrder.map(({ id, index: _, ...call }, position) => ({
     id: id ?? `call_${position}`,
@@ -232,7 +215,6 @@ export const openAiCompletion: WireFormat = {
     return {
       messages: userMessages(prompts),
       parameters: without(body, 'prompt', 'model'),
-      jsonRequested: asksForJson(body),
       ...batchOf(prompts),
     };
   },
@@ -245,10 +227,6 @@ export const openAiCompletion: WireFormat = {
   assemble(events) {
     if (!events.some((event) => objectsIn(event.choices).some(({ text }) => typeof text === 'string')))
       return undefined;
-    const begin = () => ({ text: '' });
-    const add = (choice: { text: string }, { text }: { text?: unknown }): void => {
-      choice.text += textIn(text);
-    };
-    return assembleChoices('text_completion', events, begin, add, (choice) => choice);
+    return assembleChoices('text_completion', events, ({ text }) => ({ text }));
   },
 };

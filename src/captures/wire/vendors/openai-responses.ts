@@ -33,12 +33,10 @@ export const openAiResponses: WireFormat = {
       isItems || (typeof input === 'string' && ('instructions' in body || 'max_output_tokens' in body));
     if (!isResponses) return undefined;
     const tools = Array.isArray(body.tools) ? body.tools.map(flatTool) : [];
-    const { type } = fieldsOf(fieldsOf(body.text).format);
     return {
       messages: typeof input === 'string' ? userMessages([input]) : (input as unknown[]).flatMap(itemMessages),
       ...(tools.length > 0 ? { tools } : {}),
       parameters: without(body, 'input', 'tools', 'model'),
-      jsonRequested: type === 'json_object' || type === 'json_schema',
     };
   },
   reply({ object, output, status, incomplete_details: details }) {
