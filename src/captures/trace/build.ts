@@ -271,7 +271,7 @@ function rootAttributes(capture: Capture, raw: RawLine, content: SpanContent, st
     'capture.custom_attributes': Object.keys(capture.attributes).length > 0 ? capture.attributes : undefined,
     'capture.extra_fields': capture.extraFields,
     'capture.notes': orUndefined(capture.notes),
-    ...genAiAttributes(capture, callerOf(capture).sessionId),
+    ...genAiAttributes(capture, content, callerOf(capture).sessionId),
   };
   const stored: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(attributes)) {

@@ -4,7 +4,7 @@
  * message makes it show the whole conversation as JSON.
  */
 import { isObject, type JsonObject, toJson } from '../json.ts';
-import type { ChatMessage } from '../types.ts';
+import type { ChatMessage, ToolCall } from '../types.ts';
 import { isToolCall } from '../wire/messages.ts';
 import roles from '../wire/roles.json' with { type: 'json' };
 
@@ -75,37 +75,30 @@ function viewCall(call: unknown, position: number): unknown {
  */
 export function viewMessage(message: ChatMessage, isReply: boolean): ChatMessage {
   const view: ChatMessage = { ...message };
-  let changed = false;
-  const set = (name: string, value: unknown): void => {
-    view[name] = value;
-    changed = true;
-  };
-
   const role = Object.hasOwn(PAGE_ROLES, message.role) ? (PAGE_ROLES[message.role] as string) : undefined;
   if (role !== message.role) {
-    set('role', role ?? (isReply ? 'assistant' : 'user'));
-    if (message.name === undefined) set('name', message.role);
+    view.role = role ?? (isReply ? 'assistant' : 'user');
+    if (message.name === undefined) view.name = message.role;
   }
-  if (message.content === undefined) set('content', null);
+  if (message.content === undefined) view.content = null;
   if (Array.isArray(message.content)) {
     const parts = message.content.map(viewPart);
-    if (isReply) set('content', contentText(message.content));
-    else if (parts.some((part, index) => part !== message.content?.[index])) set('content', parts);
+    if (isReply) view.content = contentText(message.content);
+    else if (parts.some((part, index) => part !== message.content?.[index])) view.content = parts;
   } else if (message.content !== undefined && message.content !== null && typeof message.content !== 'string') {
-    set('content', toJson(message.content) ?? '');
+    view.content = toJson(message.content) ?? '';
   }
   // The page shows the model's reasoning from `reasoning`. vLLM and others use another name.
   if (message.reasoning == null && typeof message.reasoning_content === 'string' && message.reasoning_content !== '') {
-    set('reasoning', message.reasoning_content);
+    view.reasoning = message.reasoning_content;
   }
   const legacy = isObject(message.function_call) ? [{ function: message.function_call }] : undefined;
   const calls = Array.isArray(message.tool_calls) ? (message.tool_calls as unknown[]) : legacy;
-  if (calls !== undefined && (calls === legacy || !calls.every(isViewableCall))) set('tool_calls', calls.map(viewCall));
-  else if (message.tool_calls != null && !Array.isArray(message.tool_calls)) {
-    delete view.tool_calls;
-    changed = true;
-  }
-  return changed ? view : message;
+  if (calls !== undefined && (calls === legacy || !calls.every(isViewableCall))) {
+    view.tool_calls = calls.map(viewCall) as ToolCall[];
+  } else if (message.tool_calls != null && calls === undefined) delete view.tool_calls;
+  const isSame = Object.keys({ ...message, ...view }).every((name) => view[name] === message[name]);
+  return isSame ? message : view;
 }
 
 /** Returns the tools that the page can list. A single other tool would make it list no tools. */

@@ -8,9 +8,9 @@ import { modelOf } from '../meaning/interpret.ts';
 import { documentOf } from '../payload/decode-payload.ts';
 import type { Capture, ChatMessage, Payload } from '../types.ts';
 import { fieldsOf, textIn } from '../wire/wire-format.ts';
-import { viewMessage, viewTools } from './chat-view.ts';
+import { viewTools } from './chat-view.ts';
 import NAMES from './gen-ai-names.json' with { type: 'json' };
-import { spanTypeOf } from './span-content.ts';
+import { type SpanContent, spanTypeOf } from './span-content.ts';
 import { fitted, MAX_TAG_CHARS } from './text.ts';
 
 const OPERATIONS: Readonly<Record<string, string>> = NAMES.operations;
@@ -22,7 +22,7 @@ const OPERATIONS: Readonly<Record<string, string>> = NAMES.operations;
 const MAX_MESSAGES_BYTES = 64 * 1024;
 
 /** Returns the attributes of a call to a model of texts or embeddings. Returns no attributes for other calls. */
-export function genAiAttributes(capture: Capture, sessionId: string | undefined): Record<string, unknown> {
+export function genAiAttributes(capture: Capture, content: SpanContent, sessionId?: string): Record<string, unknown> {
   const operation = OPERATIONS[spanTypeOf(capture)];
   if (operation === undefined) return {};
   const { conversation, request, response, usage = {}, call } = capture;
@@ -43,7 +43,7 @@ export function genAiAttributes(capture: Capture, sessionId: string | undefined)
     'gen_ai.usage.output_tokens': usage.outputTokens,
     'gen_ai.usage.reasoning.output_tokens': usage.reasoningTokens,
     'gen_ai.conversation.id': sessionId,
-    ...messagesOf(capture),
+    ...messagesOf(capture, content),
   };
 }
 
@@ -72,11 +72,11 @@ const shortName = (text: string | undefined): string | undefined => (text ? fitt
 
 const DATA_URL = /^data:([^;,]*);base64,/;
 
-function messagesOf({ conversation, request, response }: Capture): Record<string, unknown> {
+function messagesOf({ conversation, request, response }: Capture, content: SpanContent): Record<string, unknown> {
   if (conversation === undefined) return {};
   const isSmall = (payload?: Payload): boolean => payload !== undefined && payload.bytes <= MAX_MESSAGES_BYTES;
-  const asked = isSmall(request) ? conversation.messages.map((message) => viewMessage(message, false)) : [];
-  const replies = isSmall(response) ? conversation.replies.map((reply) => viewMessage(reply, true)) : [];
+  const asked = isSmall(request) ? content.messages : [];
+  const replies = isSmall(response) ? content.replies : [];
   const tools = isSmall(request) ? viewTools(conversation.tools) : [];
   // Some vendors have the instructions beside the messages.
   const isApart = NAMES.instructions.some((name) => fieldsOf(documentOf(request))[name]);

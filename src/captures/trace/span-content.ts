@@ -1,5 +1,5 @@
 /** Builds the inputs and outputs of the root span. */
-import { isObject, type JsonObject } from '../json.ts';
+import { isObject } from '../json.ts';
 import { isThere } from '../payload/decode-payload.ts';
 import type { Capture, ChatMessage, Payload } from '../types.ts';
 import { viewMessage } from './chat-view.ts';
@@ -7,11 +7,14 @@ import TYPES from './span-types.json' with { type: 'json' };
 
 export interface SpanContent {
   /** `undefined` if not captured. */
-  inputs?: unknown;
-  outputs?: unknown;
+  inputs: unknown;
+  outputs: unknown;
   /** The captured document, if `inputs` or `outputs` show it in another form. */
-  originalRequest?: unknown;
-  originalResponse?: unknown;
+  originalRequest: unknown;
+  originalResponse: unknown;
+  /** The conversation in the form of MLflow's page. */
+  messages: readonly ChatMessage[];
+  replies: readonly ChatMessage[];
 }
 
 const SPAN_TYPES: Partial<Record<Capture['format'], string>> = TYPES;
@@ -25,57 +28,42 @@ export function spanTypeOf({ format, conversation, wireFormat }: Capture): strin
 
 /** Keeps chat payloads in OpenAI's format. Converts other conversations to it, and keeps the original too. */
 export function spanContentOf(capture: Capture): SpanContent {
-  const content: SpanContent = {};
-  if (isThere(capture.request)) {
-    const { shown, isOriginal } = requestView(capture, capture.request);
-    content.inputs = shown;
-    if (!isOriginal) content.originalRequest = capture.request.value;
-  }
-  if (isThere(capture.response)) {
-    const { shown, isOriginal } = responseView(capture, capture.response);
-    content.outputs = shown;
-    if (!isOriginal) content.originalResponse = capture.response.value;
-  }
-  return content;
+  const { conversation, request, response } = capture;
+  const messages = (conversation?.messages ?? []).map((message) => viewMessage(message, false));
+  const replies = (conversation?.replies ?? []).map((reply) => viewMessage(reply, true));
+  const inputs = isThere(request) ? inputsOf(capture, request, messages) : undefined;
+  const outputs = isThere(response) ? outputsOf(capture, response, replies) : undefined;
+  return {
+    ...{ messages, replies, inputs, outputs },
+    originalRequest: originalOf(request, inputs),
+    originalResponse: originalOf(response, outputs),
+  };
 }
 
-interface View {
-  shown: unknown;
-  isOriginal: boolean;
-}
+/** A message contains all of a plain text. */
+const originalOf = (payload: Payload | undefined, shown: unknown): unknown =>
+  isThere(payload) && payload.kind !== 'text' && payload.value !== shown ? payload.value : undefined;
 
-const asCaptured = ({ value }: Payload): View => ({ shown: value, isOriginal: true });
-
-function requestView({ conversation, model }: Capture, request: Payload): View {
-  if (conversation === undefined || conversation.messages.length === 0) return asCaptured(request);
-  const messages = conversation.messages.map((message) => viewMessage(message, false));
-  const { value } = request;
+function inputsOf({ conversation, model }: Capture, { value }: Payload, messages: ChatMessage[]): unknown {
+  if (conversation === undefined || messages.length === 0) return value;
   const captured = isObject(value) && Array.isArray(value.messages) ? value.messages : undefined;
-  if (captured !== undefined && sameItems(captured, messages)) return asCaptured(request);
-  const shown: JsonObject = {
+  if (captured !== undefined && sameItems(captured, messages)) return value;
+  return {
     ...(isObject(value) && typeof value.model === 'string' ? { model } : {}),
     ...conversation.parameters,
     messages,
     ...(conversation.tools === undefined ? {} : { tools: conversation.tools }),
   };
-  // The message contains all of the original, which is plain text.
-  return { shown, isOriginal: request.kind === 'text' };
 }
 
-function responseView(capture: Capture, response: Payload): View {
-  const { conversation, error } = capture;
-  if (conversation === undefined || error !== undefined || conversation.replies.length === 0)
-    return asCaptured(response);
-  const replies = conversation.replies.map((reply) => viewMessage(reply, true));
-  const { value } = response;
+function outputsOf({ conversation, error }: Capture, { value }: Payload, replies: ChatMessage[]): unknown {
+  if (conversation === undefined || error !== undefined || replies.length === 0) return value;
   const choices = isObject(value) && Array.isArray(value.choices) ? value.choices : undefined;
   const captured = choices?.map((choice) => (isObject(choice) ? choice.message : undefined));
-  if (captured !== undefined && sameItems(captured, replies)) return asCaptured(response);
-  return { shown: { choices: choicesOf(replies, conversation.finishReasons) }, isOriginal: response.kind === 'text' };
+  if (captured !== undefined && sameItems(captured, replies)) return value;
+  const { finishReasons } = conversation;
+  return { choices: replies.map((message, index) => ({ index, message, finish_reason: finishReasons[index] })) };
 }
-
-const choicesOf = (replies: ChatMessage[], reasons: string[]): JsonObject[] =>
-  replies.map((message, index) => ({ index, message, finish_reason: reasons[index] }));
 
 const sameItems = (left: readonly unknown[], right: readonly unknown[]): boolean =>
   left.length === right.length && left.every((item, index) => item === right[index]);
