@@ -34,8 +34,6 @@ export function capabilitiesOf(version: string | undefined) {
   return { version, otlp: isSince(OTLP_SINCE) };
 }
 
-export type CapabilityProbe = ReturnType<typeof capabilityProbe>;
-
 /** Asks the server for its version, and again once a minute. */
 export function capabilityProbe(rest: MlflowRest) {
   let known: Promise<ServerCapabilities> | undefined;

@@ -4,10 +4,9 @@ import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import type { AwsCredentialIdentityProvider } from '@smithy/types';
 import type { RetryPolicy } from '../core/process/retry.ts';
 import { type Authorizer, anonymous, type MlflowSecretSource, secretAuthorizer, sigV4Authorizer } from './auth.ts';
-import { capabilityProbe } from './capabilities.ts';
 import { AssessmentWriter, readTraces } from './existing-traces.ts';
 import { claimExperiment, experimentNotice, getExperiment, resolveExperiment } from './experiments.ts';
-import { MlflowRest, type RequestLimits } from './rest.ts';
+import { MlflowRest, type RestOptions } from './rest.ts';
 import { parseTrackingUri, type TrackingTarget } from './tracking-uri.ts';
 import { createHttpTransport } from './transport.ts';
 import type { Experiment, ExperimentOwner } from './types.ts';
@@ -19,7 +18,7 @@ import { TraceWriter } from './write-traces.ts';
  */
 const MLFLOW_RETRY: RetryPolicy = { attempts: 8, baseMs: 500, capMs: 8_000, longestRetryAfterMs: 30_000 };
 
-export interface MlflowClientOptions {
+export interface MlflowClientOptions extends Pick<RestOptions, 'timeoutMs' | 'limits'> {
   /** An ARN of SageMaker-managed MLflow, or an http(s) URL. */
   trackingUri: string;
   /** Replaces the URL that belongs to the ARN. */
@@ -31,10 +30,6 @@ export interface MlflowClientOptions {
   /** Puts spans into the S3 bucket of the experiment, if the server does not accept spans. */
   s3?: S3Client;
   retry?: Partial<RetryPolicy>;
-  /** The timeout of a request in milliseconds; large bodies get more. Default 60,000. */
-  timeoutMs?: number;
-  /** Limits that requests must pass, shared by all functions of the stack. */
-  limits?: RequestLimits | undefined;
 }
 
 export type MlflowClient = ReturnType<typeof createMlflowClient>;
@@ -60,9 +55,8 @@ export function createMlflowClient(options: MlflowClientOptions) {
   const { timeoutMs, limits, s3 } = options;
   const [authorizer, retry] = [authorizerFor(target, options), { ...MLFLOW_RETRY, ...options.retry }];
   const rest = new MlflowRest({ target, authorizer, transport, retry, timeoutMs, limits });
-  const probe = capabilityProbe(rest);
-  const traceWriter = new TraceWriter({ rest, probe, s3 });
-  const assessmentWriter = new AssessmentWriter(rest, probe);
+  const traceWriter = new TraceWriter(rest, s3);
+  const assessmentWriter = new AssessmentWriter(rest);
   return {
     /**
      * Finds the experiment by its name, or creates it.
@@ -75,7 +69,7 @@ export function createMlflowClient(options: MlflowClientOptions) {
      */
     resolveExperiment: async (name: string, owner?: ExperimentOwner): Promise<Experiment & { notice?: string }> => {
       // Create no experiment on a server that cannot store the traces.
-      await probe.get();
+      await rest.probe.get();
       const experiment = await resolveExperiment(rest, name);
       if (owner === undefined) return experiment;
       const notice = await experimentNotice(rest, name, experiment, owner);
@@ -84,7 +78,7 @@ export function createMlflowClient(options: MlflowClientOptions) {
     },
     getExperiment: (id: string) => getExperiment(rest, id),
     /** Returns the existing traces among any number of ids, with their assessments. */
-    getTraces: (experimentId: string, traceIds: readonly string[]) => readTraces(rest, probe, experimentId, traceIds),
+    getTraces: (experimentId: string, traceIds: readonly string[]) => readTraces(rest, experimentId, traceIds),
     writeTraces: traceWriter.write.bind(traceWriter),
     spansForm: traceWriter.spansForm.bind(traceWriter),
     mendTraces: traceWriter.mend.bind(traceWriter),
@@ -93,7 +87,7 @@ export function createMlflowClient(options: MlflowClientOptions) {
     /** The REST client for other calls: runs and their files. */
     rest,
     /** The capabilities of the server, refreshed every minute. */
-    capabilities: probe.get,
+    capabilities: rest.probe.get,
     /** Closes idle connections. */
     close: transport.close,
   };

@@ -6,7 +6,6 @@ import { RUN_TAG } from '../captures/trace/ids.ts';
 import { forEachConcurrently, Semaphore } from '../core/process/concurrency.ts';
 import { waitAfter } from '../core/process/retry.ts';
 import { batches } from '../core/values/batches.ts';
-import type { CapabilityProbe } from './capabilities.ts';
 import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
 import { planAssessments } from './plan-assessments.ts';
 import { type AssessmentReply, anyReply, assessmentReply, searchReply, type TraceInfoReply } from './replies.ts';
@@ -31,14 +30,13 @@ const CONCURRENT_READS = 2;
 
 export async function readTraces(
   rest: MlflowRest,
-  probe: CapabilityProbe,
   experimentId: string,
   traceIds: readonly string[],
 ): Promise<Map<string, StoredTrace>> {
   const ids = [...new Set(traceIds)];
   const found = new Map<string, StoredTrace>();
   await forEachConcurrently(CONCURRENT_READS, batches(ids, IDS_PER_READ), async (batch) => {
-    const { otlp } = await probe.get();
+    const { otlp } = await rest.probe.get();
     for await (const page of searchIds(rest, experimentId, batch)) {
       for (const stored of page.map(storedTrace)) {
         found.set(stored.traceId, otlp && lacksSpans(stored) ? { ...stored, lacksSpans: true } : stored);
@@ -169,12 +167,10 @@ type Progress = ReturnType<typeof noProgress>;
  */
 export class AssessmentWriter {
   readonly #rest: MlflowRest;
-  readonly #probe: CapabilityProbe;
   readonly #slots = new Semaphore(CONCURRENT_WRITES);
 
-  constructor(rest: MlflowRest, probe: CapabilityProbe) {
+  constructor(rest: MlflowRest) {
     this.#rest = rest;
-    this.#probe = probe;
   }
 
   async write(
@@ -270,7 +266,7 @@ export class AssessmentWriter {
   }
 
   async #read({ traceId, info }: StoredTrace): Promise<StoredTrace | undefined> {
-    return (await readTraces(this.#rest, this.#probe, info?.experimentId ?? '', [traceId])).get(traceId);
+    return (await readTraces(this.#rest, info?.experimentId ?? '', [traceId])).get(traceId);
   }
 }
 

@@ -6,6 +6,7 @@ import { type RetryPolicy, readRetryAfter, withRetries } from '../core/process/r
 import { countThrottle } from '../core/process/throttles.ts';
 import { jsonIn } from '../core/values/json-in.ts';
 import { type Authorizer, type RefusedReply, saysExpired } from './auth.ts';
+import { capabilityProbe } from './capabilities.ts';
 import { MlflowRefusedError, MlflowRetryableError, notStored } from './errors.ts';
 import type { TrackingTarget } from './tracking-uri.ts';
 import { type HttpReply, type HttpRequest, type HttpTransport, NoReplyError } from './transport.ts';
@@ -48,19 +49,22 @@ export interface RequestLimits {
   breaker?: { report(outcome: 'throttled' | 'answered'): Promise<void> } | undefined;
 }
 
-interface RestOptions {
+export interface RestOptions {
   target: TrackingTarget;
   authorizer: Authorizer;
   transport: HttpTransport;
   retry: RetryPolicy;
-  /** Default 60 s. */
+  /** The timeout of a request; large bodies get more. Default 60,000. */
   timeoutMs?: number;
+  /** Limits that requests must pass, shared by all functions of the stack. */
   limits?: RequestLimits | undefined;
 }
 
 export class MlflowRest {
   readonly retry: RetryPolicy;
   readonly target: TrackingTarget;
+  /** What the server can do, which is asked once a minute. */
+  readonly probe = capabilityProbe(this);
   readonly #options: RestOptions;
 
   constructor(options: RestOptions) {

@@ -8,8 +8,8 @@ import type { TraceRecord } from '../captures/trace/types.ts';
 import { forEachConcurrently } from '../core/process/concurrency.ts';
 import { withRetries } from '../core/process/retry.ts';
 import { batches } from '../core/values/batches.ts';
-import { spansStore } from './artifact-store.ts';
-import { type CapabilityProbe, isAccessDenied } from './capabilities.ts';
+import { type SpansStore, spansStore } from './artifact-store.ts';
+import { isAccessDenied } from './capabilities.ts';
 import { deleteTraces } from './delete-traces.ts';
 import type { SpansForm } from './encode-spans.ts';
 import { MlflowRefusedError, notStored } from './errors.ts';
@@ -29,37 +29,30 @@ import { traceTags } from './span-attributes.ts';
 import { spansFile } from './trace-json.ts';
 import type { Experiment, StoredTrace, WriteOptions, WriteTracesResult } from './types.ts';
 
-interface TraceWriterOptions {
-  rest: MlflowRest;
-  probe: CapabilityProbe;
-  s3?: S3Client;
-}
-
 type ExistingOf = Sending['existing'];
 type Confirm = Parameters<TraceSender['byOtlp']>[2];
 
 /** Traces to write. */
-interface Task {
-  experiment: Experiment;
-  traces: readonly TraceRecord[];
+interface Task extends Omit<Sending, 'existing'> {
   assessmentsOf: AssessmentsOf;
   /** Whether the caller has just looked for the traces and did not find them. */
   areAbsent: boolean;
-  assertHeld: WriteOptions['assertHeld'];
 }
 
 const NO_ASSESSMENTS: AssessmentsOf = new Map();
 const idsOf = (traces: readonly { traceId: string }[]): string[] => traces.map(({ traceId }) => traceId);
 
 export class TraceWriter {
-  readonly #options: TraceWriterOptions;
+  readonly #rest: MlflowRest;
+  readonly #s3: S3Client | undefined;
   readonly #sender: TraceSender;
   /** Whether the server is known to have the route. */
   #hasOtlp = false;
 
-  constructor(options: TraceWriterOptions) {
-    this.#options = options;
-    this.#sender = new TraceSender(options.rest);
+  constructor(rest: MlflowRest, s3?: S3Client) {
+    this.#rest = rest;
+    this.#s3 = s3;
+    this.#sender = new TraceSender(rest);
   }
 
   /**
@@ -93,7 +86,6 @@ export class TraceWriter {
    * @returns the traces whose spans MLflow refused. They are deleted, because they cannot be opened.
    */
   async mend(experiment: Experiment, traces: readonly TraceRecord[]): Promise<WriteTracesResult['refused']> {
-    const { rest, s3 } = this.#options;
     if (traces.length === 0) return [];
     const added = await this.#unlessLacking(async () => {
       const stored = await this.#read(experiment, traces);
@@ -101,7 +93,7 @@ export class TraceWriter {
       return this.#addSpans(experiment, spanless);
     });
     if (added !== undefined) return added.result;
-    const spans = spansStore(rest, experiment, s3);
+    const spans = this.#spansStore(experiment);
     await forEachConcurrently(CONCURRENT_REST, traces, (trace) => spans.mend(trace.traceId, spansFile(trace)));
     return [];
   }
@@ -115,7 +107,7 @@ export class TraceWriter {
   async #write(task: Task): Promise<WriteOutcome> {
     const { experiment, traces, assessmentsOf } = task;
     if (traces.length === 0) return joined([]);
-    if (!(await this.#options.probe.get()).otlp) return this.#byFiles(task);
+    if (!(await this.#rest.probe.get()).otlp) return this.#byFiles(task);
     // OTLP takes neither assessments nor a run, and encoded spans have no tags.
     const isPosted = ({ traceId, encoded, sourceRun }: TraceRecord): boolean =>
       encoded !== undefined || sourceRun !== undefined || Boolean(assessmentsOf.get(traceId)?.length);
@@ -140,7 +132,7 @@ export class TraceWriter {
     const { experiment, traces } = task;
     const stored = await this.#read(experiment, traces);
     const settled = joined([]);
-    const spans = spansStore(this.#options.rest, experiment, this.#options.s3);
+    const spans = this.#spansStore(experiment);
     for (const trace of traces) {
       const found = stored.get(trace.traceId);
       if (found !== undefined) settled[outcomeOf(found, trace, true)].push(trace.traceId);
@@ -151,8 +143,7 @@ export class TraceWriter {
   }
 
   #byFiles(task: Task): Promise<WriteOutcome> {
-    const spans = spansStore(this.#options.rest, task.experiment, this.#options.s3);
-    return this.#sender.byPost(this.#sending(task), task.assessmentsOf, spans);
+    return this.#sender.byPost(this.#sending(task), task.assessmentsOf, this.#spansStore(task.experiment));
   }
 
   /** Writes traces with their assessments where spans go by OTLP: first a post for each, then the spans of all. */
@@ -173,8 +164,8 @@ export class TraceWriter {
   async #tryOtlp(experiment: Experiment): Promise<void> {
     if (this.#hasOtlp) return;
     try {
-      await withRetries(this.#options.rest.retry, async () => {
-        await this.#options.rest.waitForRate();
+      await withRetries(this.#rest.retry, async () => {
+        await this.#rest.waitForRate();
         await this.#sender.sendOtlp(experiment, []);
       });
     } catch (error) {
@@ -210,13 +201,13 @@ export class TraceWriter {
       const found = stored.get(trace.traceId);
       return isRefused.has(trace.traceId) ? lacksSpans(found) : isMadeAnew(trace, found);
     });
-    await deleteTraces(this.#options.rest, experiment.id, idsOf(deleted));
+    await deleteTraces(this.#rest, experiment.id, idsOf(deleted));
     return refused;
   }
 
   /** Works by OTLP. Returns `undefined` if the server lacks it, which is noted. */
   async #unlessLacking<T>(work: () => Promise<T>): Promise<{ result: T } | undefined> {
-    const { probe } = this.#options;
+    const { probe } = this.#rest;
     if (!(await probe.get()).otlp) return undefined;
     try {
       return { result: await work() };
@@ -229,18 +220,22 @@ export class TraceWriter {
 
   #lacksOtlp(error: unknown): boolean {
     // A gateway of managed MLflow may deny unknown routes. If access as such is denied, REST is denied as well.
-    if (this.#options.rest.target.kind !== 'url' && isAccessDenied(error)) return true;
+    if (this.#rest.target.kind !== 'url' && isAccessDenied(error)) return true;
     return error instanceof MlflowRefusedError && error.routeMissing;
   }
 
+  #spansStore(experiment: Experiment): SpansStore {
+    return spansStore(this.#rest, experiment, this.#s3);
+  }
+
   #read(experiment: Experiment, traces: readonly { traceId: string }[]): Promise<Map<string, StoredTrace>> {
-    return readTraces(this.#options.rest, this.#options.probe, experiment.id, idsOf(traces));
+    return readTraces(this.#rest, experiment.id, idsOf(traces));
   }
 
   /** Adds a function that reads the outcome of existing traces, from recent reads. */
   #sending({ experiment, traces, areAbsent, assertHeld }: Task): Sending {
-    const { rest, probe } = this.#options;
-    const existingOf = recentReads((ids) => readTraces(rest, probe, experiment.id, ids), idsOf(traces), areAbsent);
+    const read = (ids: readonly string[]) => readTraces(this.#rest, experiment.id, ids);
+    const existingOf = recentReads(read, idsOf(traces), areAbsent);
     const ours = new Map(traces.map((trace) => [trace.traceId, trace]));
     const existing: ExistingOf = async (batch, sent) => {
       const stored = await existingOf(idsOf(batch), sent);
