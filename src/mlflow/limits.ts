@@ -1,5 +1,5 @@
-/** Fits text to MLflow's limits, with a visible mark where it is cut. The span contains the full payload. */
-import { cleanText, cut, fitted } from '../captures/trace/text.ts';
+/** Fits the text of assessments and names to MLflow's limits, with a visible mark where it is cut. */
+import { cleanText, cut } from '../captures/trace/text.ts';
 
 /** For `client_request_id`, a database column. An inference id can have 64 characters; its tag has the whole id. */
 export const MAX_CLIENT_ID_CHARS = 50;
@@ -14,12 +14,6 @@ const MARK = '… [cut]';
 export function storableText(text: string, maxChars: number): string {
   return cut(cleanText(text), maxChars, MARK);
 }
-
-/** Cuts an identifier so that different identifiers stay different: `<beginning>…#<16 hex digits of its SHA-256>`. */
-export const cutIdentifier = (id: string, maxChars?: number): string => fitted(id, maxChars, '…#');
-
-/** Replaces characters in the name of a tag that would make MLflow refuse the tag or drop it silently. */
-export const tagKey = (key: string): string => key.replace(/[^\w\-. :/]/g, '_').slice(0, MAX_NAME_CHARS);
 
 /** Matches a lone surrogate as `JSON.stringify` writes it, and an escaped backslash so that the `u` after it is skipped. */
 const LONE_SURROGATE = /\\\\|\\u(?=d[89a-f])[0-9a-f]{4}/g;

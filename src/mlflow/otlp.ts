@@ -4,7 +4,7 @@ import { ProtobufLogsSerializer, ProtobufTraceSerializer } from '@opentelemetry/
 import { cleanText, MAX_TAG_CHARS } from '../captures/trace/text.ts';
 import type { SpanRecord, TraceRecord } from '../captures/trace/types.ts';
 import { storableJson, storableText } from './limits.ts';
-import { otelTraceId, sessionOf, spanAttributes, spanStatus, traceTags, userOf } from './span-attributes.ts';
+import { otelTraceId, spanAttributes, spanStatus, traceTags } from './span-attributes.ts';
 
 type ReadableSpan = Parameters<typeof ProtobufTraceSerializer.serializeRequest>[0][number];
 
@@ -57,7 +57,7 @@ function plainValue(key: string, value: unknown): AttributeValue {
 }
 
 function rootAttributes(trace: TraceRecord, withTags: boolean): Record<string, string | undefined> {
-  const attributes: Record<string, string | undefined> = { 'session.id': sessionOf(trace), 'user.id': userOf(trace) };
+  const attributes: Record<string, string | undefined> = { 'session.id': trace.sessionId, 'user.id': trace.userId };
   if (!withTags) return attributes;
   for (const [key, value] of Object.entries(traceTags(trace))) attributes[`mlflow.traceTag.${key}`] = value;
   return attributes;

@@ -1,7 +1,7 @@
 /** Plans which assessments to write to a trace, and how. It never changes a person's assessment. */
 
 import { rootSpanIdOf } from '../captures/trace/ids.ts';
-import { cutIdentifier } from './limits.ts';
+import { fitted } from '../captures/trace/text.ts';
 import { storableValue } from './trace-json.ts';
 import {
   type AssessmentValue,
@@ -83,7 +83,7 @@ export const GROUND_TRUTH = 'ground_truth';
 
 /** Returns the metadata that shows a later label whether a person has edited this one. */
 export const labelMetadata = (value: AssessmentValue): Record<string, string> => ({
-  [LABEL_METADATA]: cutIdentifier(JSON.stringify(storableValue(value))),
+  [LABEL_METADATA]: fitted(JSON.stringify(storableValue(value))),
 });
 
 function stepForLabel(trace: StoredTrace, label: NewAssessment): 'create' | 'update' | 'alreadyThere' | LabelLeft {

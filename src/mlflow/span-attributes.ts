@@ -1,9 +1,7 @@
 /** Builds the attributes and tags of a trace under MLflow's names, for OTLP and REST. */
 import { MAX_TAG_CHARS } from '../captures/trace/text.ts';
 import type { SpanRecord, TraceRecord } from '../captures/trace/types.ts';
-import { cutIdentifier, storableText, tagKey } from './limits.ts';
-
-const TRACE_NAME_TAG = 'mlflow.traceName';
+import { storableText } from './limits.ts';
 
 /** Returns the attributes of a span as JSON values. The writer serializes each one separately. */
 export function spanAttributes(trace: TraceRecord, span: SpanRecord): Record<string, unknown> {
@@ -19,17 +17,10 @@ export function spanAttributes(trace: TraceRecord, span: SpanRecord): Record<str
 }
 
 /** Returns the tags as MLflow stores them, including the name of the trace. */
-export function traceTags(trace: TraceRecord): Record<string, string> {
-  const tags: Record<string, string> = { [TRACE_NAME_TAG]: storableText(trace.name, MAX_TAG_CHARS) };
-  for (const [key, value] of Object.entries(trace.tags)) tags[tagKey(key)] = storableText(value, MAX_TAG_CHARS);
-  return tags;
-}
-
-export const sessionOf = (trace: TraceRecord): string | undefined =>
-  trace.sessionId === undefined ? undefined : cutIdentifier(trace.sessionId);
-
-export const userOf = (trace: TraceRecord): string | undefined =>
-  trace.userId === undefined ? undefined : cutIdentifier(trace.userId);
+export const traceTags = ({ name, tags }: TraceRecord): Record<string, string> => ({
+  'mlflow.traceName': storableText(name, MAX_TAG_CHARS),
+  ...tags,
+});
 
 /** Returns the OpenTelemetry id of a trace: the 32 hex digits after `tr-`. */
 export const otelTraceId = (traceId: string): string => traceId.replace(/^tr-/, '');

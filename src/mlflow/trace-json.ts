@@ -4,17 +4,10 @@
  */
 
 import { exactNumber } from '../captures/json.ts';
-import { MAX_METADATA_CHARS, MAX_PREVIEW_CHARS, MAX_TAG_CHARS } from '../captures/trace/text.ts';
+import { fitted, MAX_METADATA_CHARS, MAX_TAG_CHARS } from '../captures/trace/text.ts';
 import type { SpanRecord, TraceRecord } from '../captures/trace/types.ts';
-import {
-  cutIdentifier,
-  MAX_CLIENT_ID_CHARS,
-  MAX_NAME_CHARS,
-  MAX_RATIONALE_CHARS,
-  storableJson,
-  storableText,
-} from './limits.ts';
-import { otelTraceId, sessionOf, spanAttributes, spanStatus, traceTags, userOf } from './span-attributes.ts';
+import { MAX_CLIENT_ID_CHARS, MAX_NAME_CHARS, MAX_RATIONALE_CHARS, storableJson, storableText } from './limits.ts';
+import { otelTraceId, spanAttributes, spanStatus, traceTags } from './span-attributes.ts';
 import { type AssessmentValue, type NewAssessment, REPLACED_AT } from './types.ts';
 
 const base64 = (hex: string): string => Buffer.from(hex, 'hex').toString('base64');
@@ -58,18 +51,18 @@ export function factsBeforeSpans(experimentId: string, trace: TraceRecord): Reco
 export function traceInfo(experimentId: string, trace: TraceRecord): Record<string, unknown> {
   return {
     trace_id: trace.traceId,
-    client_request_id: trace.clientRequestId && cutIdentifier(trace.clientRequestId, MAX_CLIENT_ID_CHARS),
+    client_request_id: trace.clientRequestId && fitted(trace.clientRequestId, MAX_CLIENT_ID_CHARS),
     trace_location: { type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id: experimentId } },
     request_time: new Date(trace.startTimeMs).toISOString(),
     execution_duration: `${((trace.endTimeMs - trace.startTimeMs) / 1000).toFixed(3)}s`,
     state: trace.state,
-    request_preview: storableText(trace.requestPreview, MAX_PREVIEW_CHARS),
-    response_preview: storableText(trace.responsePreview, MAX_PREVIEW_CHARS),
+    request_preview: trace.requestPreview,
+    response_preview: trace.responsePreview,
     trace_metadata: {
       'mlflow.trace_schema.version': '3',
       'mlflow.trace.tokenUsage': trace.tokenUsage && JSON.stringify(trace.tokenUsage),
-      'mlflow.trace.session': sessionOf(trace),
-      'mlflow.trace.user': userOf(trace),
+      'mlflow.trace.session': trace.sessionId,
+      'mlflow.trace.user': trace.userId,
       'mlflow.sourceRun': trace.sourceRun,
     },
     tags: traceTags(trace),

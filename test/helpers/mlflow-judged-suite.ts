@@ -72,6 +72,7 @@ export function testJudgedTraces(setup: () => JudgedSetup): void {
   test('a trace is the same with verdicts and without, but for previews, which MLflow makes of JSON without', async () => {
     const { client, reader } = setup();
     const long = 'x'.repeat(3_000);
+    const preview = long.slice(0, 1_000);
     const [root] = chatTrace('', 'x').spans;
     if (root === undefined) throw new Error('no span');
     const child = {
@@ -89,7 +90,11 @@ export function testJudgedTraces(setup: () => JudgedSetup): void {
         tokenUsage: undefined,
         spans: [{ ...root, status: { code: 'ERROR', message: 'failed' } }, child],
       },
-      { requestPreview: long, responsePreview: long, spans: [{ ...root, inputs: long, outputs: { text: long } }] },
+      {
+        requestPreview: preview,
+        responsePreview: preview,
+        spans: [{ ...root, inputs: long, outputs: { text: long } }],
+      },
       { endTimeMs, spans: [{ ...root, endTimeMs, inputs: [1, 'two'] }] },
     ];
     const experiment = await freshExperiment();

@@ -200,13 +200,15 @@ export function testMlflow(setup: () => SuiteSetup): void {
         ...['\u2028'],
       ];
       const storable = (text: string) => text.toWellFormed();
+      const clean = (text: string) => storable(text).replaceAll('\0', '\ufffd');
       const { experiment, traces } = await written(
         ...values.map((value, n): [string, Partial<TraceRecord>] => [
           `value ${n}`,
           {
-            tags: { ...chatTrace('', '').tags, odd: value },
-            sessionId: value || 'none',
-            requestPreview: value,
+            // As a trace is built, from values of callers.
+            tags: { ...chatTrace('', '').tags, odd: clean(value) },
+            sessionId: clean(value) || 'none',
+            requestPreview: clean(value),
             spans: root ? [{ ...root, inputs: value, outputs: { text: value, list: [value] } }] : [],
           },
         ]),
@@ -217,33 +219,25 @@ export function testMlflow(setup: () => SuiteSetup): void {
         const text = storable(value);
         expect({ n, ...trace }).toMatchObject({
           n,
-          tags: { odd: text.replaceAll('\0', '\ufffd') },
-          metadata: { 'mlflow.trace.session': (text || 'none').replaceAll('\0', '\ufffd') },
+          tags: { odd: clean(value) },
+          metadata: { 'mlflow.trace.session': clean(value) || 'none' },
           spans: [{ inputs: text, outputs: { text, list: [text] } }],
         });
       }
     });
 
-    test('are cut with a mark beyond MLflow’s limits, and complete in the span', async () => {
+    test('may be as long as a built trace can be, and are complete in the span', async () => {
       const long = 'x'.repeat(10_000);
       const [root] = chatTrace('', 'x').spans;
-      const { experiment, traces } = await written([
-        'a',
-        {
-          clientRequestId: 'c'.repeat(64),
-          requestPreview: long,
-          responsePreview: long,
-          sessionId: `${long}1`,
-          userId: long,
-          tags: { long },
-          spans: root ? [{ ...root, inputs: long, outputs: long }] : [],
-        },
-      ]);
+      const facts = {
+        ...{ clientRequestId: 'c'.repeat(250), requestPreview: long.slice(0, 1000) },
+        ...{ sessionId: long.slice(0, 250), userId: long.slice(0, 250), tags: { long: long.slice(0, 4096) } },
+        spans: root ? [{ ...root, inputs: long, outputs: long }] : [],
+      };
+      const { experiment, traces } = await written(['a', facts]);
       const trace = await read(experiment, traces[0]?.traceId ?? '');
-      expect(trace.tags.long).toMatch(/^x{4089}… \[cut\]$/);
-      expect(trace.metadata['mlflow.trace.session']).toMatch(/^x{232}…#[0-9a-f]{16}$/);
-      expect(trace.requestPreview?.length).toBeLessThanOrEqual(1000);
-      expect(trace.requestPreview).toMatch(/(cut\]|\.\.\.)$/);
+      expect(trace.tags).toMatchObject(facts.tags);
+      expect(trace.metadata).toMatchObject({ 'mlflow.trace.session': facts.sessionId });
       expect(trace.spans[0]).toMatchObject({ inputs: long, outputs: long });
     });
   });

@@ -21,6 +21,7 @@ export interface SpanRecord {
   links?: ParentSpan[];
 }
 
+/** Its texts have no character that MLflow's databases refuse. */
 export interface TraceRecord extends Pick<SpanRecord, 'name' | 'startTimeMs' | 'endTimeMs'> {
   /** `tr-` and 32 hex digits. */
   traceId: string;
