@@ -1,7 +1,9 @@
-/** Tests of values and text that MLflow can store. */
+/** Values and text that MLflow can store. */
+import fc from 'fast-check';
 import { parseJson } from '../../../../src/captures/json.ts';
 import { Storer } from '../../../../src/captures/trace/storable.ts';
-import { cleanText, cut } from '../../../../src/captures/trace/text.ts';
+import { cleanText, cut, fitted } from '../../../../src/captures/trace/text.ts';
+import { storableJson, storableText } from '../../../../src/mlflow/limits.ts';
 
 function storedJson(json: string): { json: string; changes: string[] } {
   const parsed = parseJson(json, 1000);
@@ -73,4 +75,54 @@ test('cuts with a mark, halves no character, and keeps short text', () => {
   expect(cut('ferns', 4)).toBe('fer…');
   expect(cut('ab🌿c', 4)).toBe('ab…');
   expect(cleanText('🌿\0\udc00')).toBe('🌿\ufffd\ufffd');
+});
+
+// ------------------------------------------------------------------------------------------------------------ text
+
+test('a text within the limit is kept, and a longer one ends with a visible mark', () => {
+  expect(storableText('x'.repeat(1000), 1000)).toBe('x'.repeat(1000));
+  expect(storableText('x'.repeat(1001), 1000)).toBe(`${'x'.repeat(993)}… [cut]`);
+});
+
+test('ids that differ at their end stay different', () => {
+  const [one, other] = [`${'s'.repeat(300)}1`, `${'s'.repeat(300)}2`].map((id) => fitted(id));
+  expect(one).not.toBe(other);
+  expect(one).toHaveLength(250);
+  expect(one).toMatch(/^s{232}…~[0-9a-f]{16}$/);
+  expect(fitted('session-1')).toBe('session-1');
+});
+
+/** Any UTF-16 units, including lone surrogates and NUL. */
+const anyUnits = fc.string({ unit: fc.integer({ min: 0, max: 0xffff }).map((code) => String.fromCharCode(code)) });
+
+test('any text fits when it is cut, and can be encoded', () => {
+  fc.assert(
+    fc.property(anyUnits, fc.integer({ min: 30, max: 80 }), (text, limit) => {
+      for (const result of [storableText(text, limit), fitted(text, limit)]) {
+        expect(result.length).toBeLessThanOrEqual(limit);
+        expect(result.isWellFormed()).toBe(true);
+        expect(result).not.toContain('\0');
+      }
+    }),
+  );
+});
+
+test('lone surrogates in JSON are replaced, but not text that looks like their escape; undefined is null', () => {
+  expect(storableJson({ a: '\ud800', b: '😀' })).toBe('{"a":"\ufffd","b":"😀"}');
+  expect(storableJson('\\ud800')).toBe(JSON.stringify('\\ud800'));
+  expect(storableJson('\\\\\ud800')).toBe('"\\\\\\\\\ufffd"');
+  expect(storableJson(undefined)).toBe('null');
+});
+
+test('any JSON can be encoded, and is unchanged without lone surrogates', () => {
+  const anyJson = fc.jsonValue({ stringUnit: anyUnits.map((text) => text.slice(0, 1) || 'x') });
+  fc.assert(
+    fc.property(anyJson, (value) => {
+      const json = storableJson(value);
+      expect(json.isWellFormed()).toBe(true);
+      expect(() => JSON.parse(json)).not.toThrow();
+      const before = JSON.stringify(value);
+      if (!/\\ud[89a-f]/.test(before)) expect(json).toBe(before);
+    }),
+  );
 });
