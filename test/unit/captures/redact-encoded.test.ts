@@ -78,3 +78,16 @@ test.each([
   expect(Buffer.from(text, 'base64').toString()).not.toContain(MAIL);
   expect(text).not.toContain(base64(MAIL).slice(0, 16));
 });
+
+/** Files in messages of Bedrock's Converse, which names their form beside their bytes. */
+test.each([
+  ...['txt', 'md', 'csv', 'html'].map((form) => ['document', form, base64('<email>')]),
+  ...['pdf', 'doc', 'docx', 'xls', 'xlsx'].map((form) => ['document', form, '<not masked>']),
+  ...['png', 'jpeg', 'gif', 'webp'].map((form) => ['image', form, base64(MAIL)]),
+  ...['mp4', 'mov', 'three_gp'].map((form) => ['video', form, base64(MAIL)]),
+])('%s of the form %s in Converse', (kind = '', format, bytes) => {
+  const file = { format, name: 'a', source: { bytes: base64(MAIL) } };
+  const body = { messages: [{ role: 'user', content: [{ text: 'What is it?' }, { [kind]: file }] }] };
+  const found = JSON.parse(masked(body)) as typeof body;
+  expect(found.messages[0]?.content[1]).toEqual({ [kind]: { ...file, source: { bytes } } });
+});

@@ -100,6 +100,8 @@ const LONG = 'a1B2'.repeat(5000);
 
 test.each([
   ['api_key', `api_key=${LONG}`],
+  ['api_key', `"password": "${LONG}"`],
+  ['api_key', `Authorization: Bearer ${LONG}`],
   ['api_key', `sk-${LONG}`],
   ['api_key', `ya29.${LONG}`],
   ['api_key', `-----BEGIN PRIVATE KEY-----\n${`${LONG.slice(0, 64)}\n`.repeat(300)}-----END PRIVATE KEY-----`],
