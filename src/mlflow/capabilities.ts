@@ -22,7 +22,7 @@ const REFRESH_MS = 60_000;
  * @param version as the server reports it; `undefined` if it does not
  * @throws PermanentError `MlflowTooOld`
  */
-export function capabilitiesOf(version: string | undefined) {
+function capabilitiesOf(version: string | undefined) {
   const isSince = (first: string): boolean => (version ?? OLDEST).localeCompare(first, 'en', { numeric: true }) >= 0;
   if (!isSince(OLDEST)) {
     throw new PermanentError('MlflowTooOld', 'This MLflow server is too old to store the traces', {

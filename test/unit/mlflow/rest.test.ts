@@ -226,6 +226,19 @@ describe('credentials', () => {
 });
 
 describe('the capabilities of the server', () => {
+  test.each([
+    ...['3.2.0', '3.4.0', '3.10.1', '3.11.1', '3.13.0', '3.14.0', '3.16.0'].map((version) => [version, false]),
+    ...['3.17.2', '4.0.0'].map((version) => [version, true]),
+  ] as [string, boolean][])('are those of its version %s', async (version, otlp) => {
+    mlflow.server.fault(() => ({ kind: 'reply', status: 200, body: version }));
+    await expect(connect().capabilities()).resolves.toEqual({ version, otlp });
+  });
+
+  test.each(['2.22.4', '3.0.0', '3.1.4'])('are too few in version %s', async (body) => {
+    mlflow.server.fault(() => ({ kind: 'reply', status: 200, body }));
+    await expect(connect().capabilities()).rejects.toMatchObject({ name: 'MlflowTooOld' });
+  });
+
   test('are requested once, even by concurrent calls', async () => {
     const client = connect();
     await Promise.all([client.capabilities(), client.capabilities()]);

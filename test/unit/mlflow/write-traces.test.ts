@@ -173,7 +173,8 @@ describe.each([
     const deleted = mlflow.server
       .to(DELETE)
       .flatMap(({ body }) => (JSON.parse(body.toString()) as Deletion).request_ids);
-    expect(controls.size).toBeGreaterThan(10);
+    // One a round, until the trace is found faulty.
+    expect(controls.size).toBe(16);
     expect(deleted.sort()).toEqual([...controls].sort());
   });
 
@@ -228,23 +229,6 @@ describe.each([
     const result = await mlflow.client.writeTraces(experiment, records);
     expect(result.alreadyThere).toEqual([faulty]);
     expect(result.refused).toEqual([]);
-  });
-
-  test.each([429, 503])('%i is retried, and nothing is sent twice', async (status) => {
-    let times = 0;
-    mlflow.server.fault((request) => (request.path === path && times++ < 3 ? { kind: 'reply', status } : undefined));
-    await write(records);
-  });
-
-  test('reads after a broken connection, and sends only missing traces', async () => {
-    let times = 0;
-    mlflow.server.expect(ids(records));
-    mlflow.server.fault((request) => {
-      if (request.path !== path || times++ >= 2) return undefined;
-      mlflow.server.take(request);
-      return { kind: 'cut' };
-    });
-    await write(records);
   });
 
   test('reads after a timeout, and sends only missing traces', async () => {
