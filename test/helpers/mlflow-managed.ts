@@ -3,7 +3,7 @@ import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { MANAGED_MLFLOW_VERSION, mlflowEnvironment } from '../../local/python/python-presets.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { startMlflowServer } from '../../local/servers/mlflow-server.ts';
-import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
+import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from '../../src/mlflow/client.ts';
 import { type MisbehavingServer, startMisbehavingServer } from '../doubles/misbehaving-server.ts';
 import {
   type DoubleOptions,
@@ -93,13 +93,12 @@ export class ManagedSuite {
     return this.managed.server.version;
   }
 
-  connect(double: SageMakerMlflowDouble, endpoint = double.url): MlflowClient {
+  connect(double: SageMakerMlflowDouble, options: Partial<MlflowClientOptions> = {}): MlflowClient {
     const client = createMlflowClient({
-      trackingUri: double.arn,
-      customEndpoint: endpoint,
+      ...{ trackingUri: double.arn, customEndpoint: double.url, s3: this.managed.s3 },
       credentials: async () => MANAGED_CREDENTIALS,
-      s3: this.managed.s3,
       retry: { baseMs: 20, capMs: 200 },
+      ...options,
     });
     this.#clients.push(client);
     return client;
