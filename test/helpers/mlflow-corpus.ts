@@ -5,7 +5,7 @@ import { buildTrace } from '../../src/captures/trace/build.ts';
 import type { TraceRecord } from '../../src/captures/trace/types.ts';
 import { CORPUS_ENDPOINT, corpusFiles, type Expectation, expectationsOf, linesOf } from './corpus.ts';
 import type { ReadTrace } from './mlflow-reader.ts';
-import type { SuiteSetup } from './mlflow-suite.ts';
+import type { SuiteSetup } from './mlflow-traces.ts';
 
 interface Written {
   title: string;

@@ -7,24 +7,17 @@ import { type Outcome, writeLabels } from '../../src/ground-truth/publish/label-
 import { labelScorers, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import type { Experiment } from '../../src/mlflow/types.ts';
-import type { MisbehavingServer, SeenRequest } from '../doubles/misbehaving-server.ts';
+import type { SeenRequest } from '../doubles/misbehaving-server.ts';
 import { LABELED_AT, labeled } from './labeled-rows.ts';
-import type { MlflowReader, ReadAssessment } from './mlflow-reader.ts';
-import { chatTrace, verdict } from './mlflow-traces.ts';
-
-interface LabelSetup {
-  client: MlflowClient;
-  reader: MlflowReader;
-  /** A client that reaches the same server through a misbehaving proxy. */
-  faulty: { client: MlflowClient; proxy: MisbehavingServer };
-}
+import type { ReadAssessment } from './mlflow-reader.ts';
+import { chatTrace, type SuiteSetup, verdict } from './mlflow-traces.ts';
 
 const NAME = 'ground_truth';
 
 /** The same label with another value, after it was published. */
 const replaced = (row: LabeledRow, label: LabeledRow['label']): LabeledRow => ({ ...row, label, noted: false });
 
-export function testLabels(setup: () => LabelSetup): void {
+export function testLabels(setup: () => SuiteSetup): void {
   let count = 0;
   afterEach(() => setup().faulty.proxy.rule(() => undefined));
 

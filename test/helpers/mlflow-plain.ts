@@ -7,7 +7,7 @@ import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow
 import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { startMisbehavingServer } from '../doubles/misbehaving-server.ts';
 import { startMlflowReader } from './mlflow-reader.ts';
-import type { SuiteSetup } from './mlflow-suite.ts';
+import type { SuiteSetup } from './mlflow-traces.ts';
 
 const RETRY = { baseMs: 20, capMs: 200 };
 

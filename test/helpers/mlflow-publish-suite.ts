@@ -6,24 +6,15 @@ import { publishLabels } from '../../src/ground-truth/publish/publish-labels.ts'
 import { textHashes } from '../../src/ground-truth/texts.ts';
 import type { StepDependencies } from '../../src/ground-truth/types.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
-import type { MlflowClient } from '../../src/mlflow/client.ts';
 import { readMlflowLabels } from '../../src/quality/calibration/mlflow-labels.ts';
 import { readTruthPairs, readWindowLabels } from '../../src/quality/calibration/window-labels.ts';
-import type { MisbehavingServer } from '../doubles/misbehaving-server.ts';
 import { stepsOn } from './ground-truth.ts';
 import { LabeledHours, labeled } from './labeled-rows.ts';
-import type { MlflowReader } from './mlflow-reader.ts';
-import { chatTrace, verdict } from './mlflow-traces.ts';
-
-interface PublishSetup {
-  client: MlflowClient;
-  reader: MlflowReader;
-  faulty: { client: MlflowClient; proxy: MisbehavingServer };
-}
+import { chatTrace, type SuiteSetup, verdict } from './mlflow-traces.ts';
 
 const MINUTES_MS = 60_000;
 
-export function testPublishing(setup: () => PublishSetup): void {
+export function testPublishing(setup: () => SuiteSetup): void {
   let count = 0;
   afterEach(() => setup().faulty.proxy.rule(() => undefined));
 

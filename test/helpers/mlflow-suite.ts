@@ -3,23 +3,13 @@
 import type { TraceRecord } from '../../src/captures/trace/types.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import type { Experiment } from '../../src/mlflow/types.ts';
-import type { MisbehavingServer } from '../doubles/misbehaving-server.ts';
 import { testJudgedTraces } from './mlflow-judged-suite.ts';
 import { testLabels } from './mlflow-label-suite.ts';
 import { testPublishing } from './mlflow-publish-suite.ts';
-import type { MlflowReader, ReadTrace } from './mlflow-reader.ts';
-import { chatTrace, verdict } from './mlflow-traces.ts';
-
-export interface SuiteSetup {
-  client: MlflowClient;
-  reader: MlflowReader;
-  /** A client that reaches the same server through a misbehaving proxy. */
-  faulty: { client: MlflowClient; proxy: MisbehavingServer };
-  version: string;
-}
+import type { ReadTrace } from './mlflow-reader.ts';
+import { chatTrace, idsOf, type SuiteSetup, verdict } from './mlflow-traces.ts';
 
 const byId = (traces: ReadTrace[]) => new Map(traces.map((trace) => [trace.traceId, trace]));
-const ids = (traces: readonly { traceId: string }[]) => traces.map(({ traceId }) => traceId).sort();
 const error = { code: 'JUDGE_REFUSED', message: 'The judge gave no answer.' };
 
 /** Declares the tests. Call `setup` only after the servers have started. */
@@ -34,7 +24,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
     const experiment = await freshExperiment();
     const traces = names.map(([name, changes]) => chatTrace(experiment.id, name, changes));
     const result = await setup().client.writeTraces(experiment, traces);
-    expect(result.written.sort()).toEqual(ids(traces));
+    expect(result.written.sort()).toEqual(idsOf(traces));
     return { experiment, traces };
   }
 
@@ -77,7 +67,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
       const find = (filter: string) => setup().reader.find(experiment.id, filter);
       for (const [key, value] of Object.entries(traces[0]?.tags ?? {})) {
         const having = traces.filter(({ tags }) => tags[key] === value);
-        expect({ key, found: await find(`tag.${key} = '${value}'`) }).toEqual({ key, found: ids(having) });
+        expect({ key, found: await find(`tag.${key} = '${value}'`) }).toEqual({ key, found: idsOf(having) });
       }
       expect(await find("tag.status_code = '424'")).toEqual([c]);
       expect(await find("tag.event_id = 'event-b'")).toEqual([b]);
@@ -128,7 +118,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
         }),
       ]);
       const bySession = "metadata.`mlflow.trace.session` = '12345'";
-      expect(await setup().reader.find(experiment.id, bySession)).toEqual(ids(traces));
+      expect(await setup().reader.find(experiment.id, bySession)).toEqual(idsOf(traces));
     });
 
     test('have OpenTelemetry’s names and links, which change nothing that MLflow shows', async () => {
@@ -243,25 +233,6 @@ export function testMlflow(setup: () => SuiteSetup): void {
   });
 
   describe('faults', () => {
-    const isWrite = (path: string) => path === '/v1/traces' || path === '/api/3.0/mlflow/traces';
-
-    test('a lost reply duplicates neither a trace nor its token usage', async () => {
-      const { faulty, reader } = setup();
-      const experiment = await freshExperiment();
-      let times = 0;
-      faulty.proxy.rule(({ path }) => {
-        if (!isWrite(path) || times++ >= 2) return undefined;
-        return times === 1 ? { kind: 'passThenCut' } : { kind: 'passThenReply', status: 502 };
-      });
-      const traces = Array.from({ length: 8 }, (_, n) => chatTrace(experiment.id, `record ${n}`));
-      const result = await faulty.client.writeTraces(experiment, traces);
-      faulty.proxy.rule(() => undefined);
-      expect(result.written.sort()).toEqual(ids(traces));
-      const found = await reader.search(experiment.id);
-      expect(ids(found)).toEqual(ids(traces));
-      for (const { tokenUsage } of found) expect(tokenUsage).toMatchObject({ total_tokens: 38 });
-    });
-
     test('a deleted experiment is reported, and used again after it is restored', async () => {
       const { client, reader } = setup();
       const experiment = await freshExperiment();
@@ -387,27 +358,6 @@ export function testMlflow(setup: () => SuiteSetup): void {
       expect(trace.assessments.find(({ assessmentId }) => assessmentId === overrides)).toMatchObject({ valid: false });
     });
 
-    test('a person’s assessment and override are preserved', async () => {
-      const { reader } = setup();
-      const { experiment, traces } = await written(['a']);
-      const id = traces[0]?.traceId ?? '';
-      await assess(experiment, id, [id, 'safety'], [id, 'coherence', { error }]);
-      await reader.do({ do: 'feedback', traceId: id, name: 'fluency', value: 'no' });
-      const assessmentId = verdict(id, 'safety').assessmentId;
-      await reader.do({ do: 'override', traceId: id, assessmentId, value: 'no' });
-      const before = (await read(experiment, id)).assessments;
-      const result = await assess(
-        experiment,
-        id,
-        [id, 'safety'],
-        [id, 'fluency'],
-        [id, 'safety', { version: '2', replaces: true }],
-      );
-      expect(result.written).toEqual([]);
-      expect((await read(experiment, id)).assessments).toEqual(before);
-      expect(inForce(await read(experiment, id), 'safety')).toMatchObject([{ sourceType: 'HUMAN', value: 'no' }]);
-    });
-
     test('a trace that is deleted while it is judged is not recreated', async () => {
       const { client, faulty, reader } = setup();
       const { experiment, traces } = await written(['a'], ['b'], ['c']);
@@ -438,7 +388,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
       faulty.proxy.rule(() => undefined);
       expect(times).toBeGreaterThan(0);
       expect([...(await client.getTraces(experiment.id, [a, b, c])).keys()]).toEqual([c]);
-      expect(ids(await reader.search(experiment.id))).toEqual([c]);
+      expect(idsOf(await reader.search(experiment.id))).toEqual([c]);
     });
   });
 

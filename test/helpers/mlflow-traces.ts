@@ -1,7 +1,21 @@
-/** Traces and assessments as the pipeline passes them to the MLflow client. */
+/** Traces and assessments as the pipeline passes them to the MLflow client, and the servers that get them. */
 import { hash } from 'node:crypto';
 import type { TraceRecord } from '../../src/captures/trace/types.ts';
+import type { MlflowClient } from '../../src/mlflow/client.ts';
 import type { NewAssessment } from '../../src/mlflow/types.ts';
+import type { MisbehavingServer } from '../doubles/misbehaving-server.ts';
+import type { MlflowReader } from './mlflow-reader.ts';
+
+/** A real server, for the suites of tests that every MLflow version passes. */
+export interface SuiteSetup {
+  client: MlflowClient;
+  reader: MlflowReader;
+  /** A client that reaches the same server through a misbehaving proxy. */
+  faulty: { client: MlflowClient; proxy: MisbehavingServer };
+  version: string;
+}
+
+export const idsOf = (traces: readonly { traceId: string }[]): string[] => traces.map(({ traceId }) => traceId).sort();
 
 const hex = (text: string): string => hash('sha256', text);
 

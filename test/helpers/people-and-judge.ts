@@ -6,40 +6,40 @@ import { packagePath } from '../../src/core/process/package-folder.ts';
 import { writeLabels } from '../../src/ground-truth/publish/label-writer.ts';
 import { isJudgeScorer, labelScorers, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
+import type { NewAssessment } from '../../src/mlflow/types.ts';
 import { type LabelPicks, pickedFilter } from '../../src/quality/calibration/pick-labels.ts';
 import { queueName } from '../../src/quality/calibration/review-queue.ts';
 import { labelsByCell, readWindowLabels } from '../../src/quality/calibration/window-labels.ts';
 import { type Calibration, run } from './calibration.ts';
 import { labeled } from './labeled-rows.ts';
+import { MlflowApi, type TraceInMlflow } from './mlflow-api.ts';
 import { chatTrace, verdict } from './mlflow-traces.ts';
 import { expectPublished } from './published-json.ts';
 
 /** Seven kinds of traces, three each. */
 const TRACES = 21;
 
-/** Writes 40 traces of which the judge fails every fifth. @returns the id of the experiment “to-label” */
-async function judgedTraces(client: MlflowClient): Promise<string> {
-  const experiment = await client.resolveExperiment('to-label');
-  const traces = Array.from({ length: 40 }, (_, n) => chatTrace(experiment.id, `record ${n}`));
-  const assessments = traces.map(({ traceId }, n) => {
-    const metadata = { 'monitoring.sample': '0.5' };
-    return [verdict(traceId, 'safety', { value: n % 5 === 0 ? 'no' : 'yes', metadata })];
+/** Writes traces with a verdict each. @returns the id of their experiment, and theirs */
+async function judgedTraces(client: MlflowClient, name: string, count: number, passes: (n: number) => boolean) {
+  const experiment = await client.resolveExperiment(name);
+  const traces = Array.from({ length: count }, (_, n) => chatTrace(experiment.id, `record ${n}`));
+  const metadata = { 'monitoring.sample': '0.5' };
+  const verdicts = traces.map(({ traceId }, n): [string, NewAssessment[]] => {
+    return [traceId, [verdict(traceId, 'safety', { value: passes(n) ? 'yes' : 'no', metadata })]];
   });
-  await client.writeTraces(
-    experiment,
-    traces,
-    new Map(traces.map(({ traceId }, n) => [traceId, assessments[n] ?? []])),
-  );
-  return experiment.id;
+  await client.writeTraces(experiment, traces, new Map(verdicts));
+  return { experimentId: experiment.id, traces };
 }
 
 /** The command `label`, and what people do with what it picks. */
 class LabelQueue {
   readonly #url: string;
+  readonly #api: MlflowApi;
   readonly window: { experimentId: string; fromMs: number; toMs: number };
 
   constructor(url: string, experimentId: string) {
     this.#url = url;
+    this.#api = new MlflowApi(url);
     this.window = { experimentId, fromMs: Date.parse('2026-11-20'), toMs: Date.parse('2026-11-21') };
   }
 
@@ -53,65 +53,41 @@ class LabelQueue {
     return expectPublished<{ picks: LabelPicks[] }>('label', stdout).picks[0] as LabelPicks;
   }
 
-  async #call<T>(method: string, path: string, json?: unknown): Promise<T> {
-    const body =
-      json === undefined ? {} : { body: JSON.stringify(json), headers: { 'content-type': 'application/json' } };
-    const reply = await fetch(`${this.#url}/api/3.0/mlflow/${path}`, { method, ...body });
-    if (!reply.ok) throw new Error(`${path}: ${reply.status} ${await reply.text()}`);
-    return (await reply.json()) as T;
-  }
-
   /** Searches with the filter that the command prints. */
-  async tagged(): Promise<{ trace_id: string; tags: Record<string, string> }[]> {
-    const { experimentId } = this.window;
-    const found = await this.#call<{ traces: { trace_id: string; tags: Record<string, string> }[] }>(
-      'POST',
-      'traces/search',
-      {
-        locations: [{ type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id: experimentId } }],
-        filter: pickedFilter('safety'),
-        max_results: 100,
-      },
-    );
-    return found.traces;
-  }
+  tagged = (): Promise<TraceInMlflow[]> => this.#api.tracesIn('to-label', pickedFilter('safety'));
 
   async assess(traceId: string, value: string): Promise<void> {
     const source = { source_type: 'HUMAN', source_id: 'person@example.com' };
     const now = new Date().toISOString();
     const times = { create_time: now, last_update_time: now };
     const assessment = { assessment_name: 'safety', trace_id: traceId, source, feedback: { value }, ...times };
-    await this.#call('POST', `traces/${traceId}/assessments`, { assessment });
+    await this.#api.api(`3.0/mlflow/traces/${traceId}/assessments`, { assessment });
   }
 
   /** A trace that was taken out of the queue, as if the command had been killed before it put it in, comes back. */
   async expectReviewQueue(traceIds: readonly string[]): Promise<void> {
+    const call = <T>(path: string, body?: object) => this.#api.api<T>(`3.0/mlflow/${path}`, body);
     const name = encodeURIComponent(queueName('safety'));
-    const { review_queue: queue } = await this.#call<{ review_queue: { queue_id: string; schema_ids: string[] } }>(
-      'GET',
+    const { review_queue: queue } = await call<{ review_queue: { queue_id: string; schema_ids: string[] } }>(
       `review-queues/get-by-name?experiment_id=${this.window.experimentId}&name=${name}`,
     );
+    const { queue_id } = queue;
     const items = async () => {
-      const path = `review-queues/items/list?queue_id=${queue.queue_id}`;
-      const { items: found } = await this.#call<{ items: { item_id: string }[] }>('GET', path);
+      const { items: found } = await call<{ items: { item_id: string }[] }>(
+        `review-queues/items/list?queue_id=${queue_id}`,
+      );
       return found.map(({ item_id: id }) => id).sort();
     };
     expect(await items()).toEqual(traceIds.toSorted());
-    const { label_schema: schema } = await this.#call<{ label_schema: { name: string; input: unknown } }>(
-      'GET',
-      `label-schemas/get?schema_id=${queue.schema_ids[0]}`,
-    );
-    expect(schema).toMatchObject({ name: 'safety', input: { categorical: { options: ['yes', 'no'] } } });
-    await this.#call('POST', 'review-queues/items/remove', {
-      queue_id: queue.queue_id,
-      item_ids: traceIds.slice(0, 2),
-    });
+    const schema = { name: 'safety', input: { categorical: { options: ['yes', 'no'] } } };
+    expect(await call(`label-schemas/get?schema_id=${queue.schema_ids[0]}`)).toMatchObject({ label_schema: schema });
+    await call('review-queues/items/remove', { queue_id, item_ids: traceIds.slice(0, 2) });
     await this.label();
     expect(await items()).toEqual(traceIds.toSorted());
     // What people set aside is not asked again; another trace is picked.
     const [first = ''] = traceIds;
-    const aside = { queue_id: queue.queue_id, item_id: first, status: 'DECLINED', completed_by: 'person' };
-    await this.#call('POST', 'review-queues/items/set-status', aside);
+    const aside = { queue_id, item_id: first, status: 'DECLINED', completed_by: 'person' };
+    await call('review-queues/items/set-status', aside);
     const other = await this.label();
     expect([other.picked, other.waiting.includes(first)]).toEqual([1, false]);
   }
@@ -159,7 +135,8 @@ export function testPeopleAndJudge(version: string, setup: () => Calibration): v
 
     test('picks traces to label, continues, and reads the labels back with their weights', async () => {
       const client = createMlflowClient({ trackingUri: mlflow.url });
-      const queue = new LabelQueue(mlflow.url, await judgedTraces(client));
+      const { experimentId } = await judgedTraces(client, 'to-label', 40, (n) => n % 5 !== 0);
+      const queue = new LabelQueue(mlflow.url, experimentId);
       try {
         const [first, again] = [await queue.label(), await queue.label()];
         expect(first).toMatchObject({ scorer: 'safety', picked: 10 });
@@ -211,20 +188,13 @@ export function testPeopleAndJudge(version: string, setup: () => Calibration): v
 
     test('reads the labels of label files: as people’s, and whether the answers were right', async () => {
       const client = createMlflowClient({ trackingUri: mlflow.url });
-      const experiment = await client.resolveExperiment('label-files');
-      const traces = Array.from({ length: 12 }, (_, n) => chatTrace(experiment.id, `record ${n}`));
-      const verdicts = traces.map(({ traceId }, n) => [verdict(traceId, 'safety', { value: n < 6 ? 'yes' : 'no' })]);
-      await client.writeTraces(
-        experiment,
-        traces,
-        new Map(traces.map(({ traceId }, n) => [traceId, verdicts[n] ?? []])),
-      );
+      const { experimentId, traces } = await judgedTraces(client, 'label-files', 12, (n) => n < 6);
       // People say yes to the first eight. Every second answer is right.
       const rows = traces.flatMap(({ traceId }, n) => [
         labeled(traceId, n < 8 ? 1 : 0, { scorer: 'safety', by: 'ann@example.com' }),
         labeled(traceId, n % 2 === 0 ? 'cat' : 'dog', { prediction: { value: 'cat' } }),
       ]);
-      const given = { store: client, experimentId: experiment.id, scorers: labelScorers(scorersFor()) };
+      const given = { store: client, experimentId, scorers: labelScorers(scorersFor()) };
       await writeLabels(rows, { ...given, mayGoOn: () => true });
       client.close();
       const env = { MLFLOW_TRACKING_URI: mlflow.url };
