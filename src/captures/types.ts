@@ -134,8 +134,6 @@ export interface ExchangeFacts {
   file: string;
   bucket?: string;
   line: number;
-  conversationId: string;
-  turnIndex: number;
   /** Set if the sender has masked its record. The trace has then all texts or no texts. */
   masked?: Redaction['content'];
   /** The captured line, if its reply differs and a judge can compare the two. `start` and `end` are inclusive. */

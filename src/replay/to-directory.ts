@@ -97,7 +97,6 @@ function send(request: ReplayRequest, results: ResultSet, signal: AbortSignal): 
       onSkipped: (line, pass = 0) => {
         if (pass === 0) results.skipped.add(line);
       },
-      onPrepared: (prepared) => results.inputs?.add(prepared),
       onStarted: (progress) => {
         results.startAt = progress.startAt;
         request.onStarted?.(progress, results.stats);

@@ -203,11 +203,13 @@ export class CloudRun {
     return JSON.parse(await this.result(name)) as T;
   }
 
-  /** Reads the files of this name of all shards, as their lines. */
+  /** Reads the files of this name of all shards: their lines, or the JSON of each. */
   async parts<T>(name: string): Promise<T[]> {
     const { parts } = await this.json<{ parts: string[] }>('replay.json');
     const prefix = replayKeys.prefix(this.name);
-    return (await Promise.all(parts.map((part) => this.#cloud.lines<T>(`${prefix}${part}${name}`)))).flat();
+    const read = (key: string): Promise<T[]> =>
+      name.endsWith('l') ? this.#cloud.lines<T>(key) : this.#cloud.text(key).then((text) => [JSON.parse(text)]);
+    return (await Promise.all(parts.map((part) => read(`${prefix}${part}${name}`)))).flat();
   }
 
   records(): Promise<ReplayRecord[]> {

@@ -96,9 +96,8 @@ function traceOf(capture: Capture, raw: RawLine, options: TraceOptions): TraceRe
   };
 }
 
-/** Returns the caller's ids in the form of the trace. The requests of one replayed conversation are a session. */
-function callerOf({ userId, sessionId: own, exchange }: Capture): Pick<TraceRecord, 'userId' | 'sessionId'> {
-  const sessionId = own ?? exchange?.conversationId;
+/** Returns the caller's ids in the form of the trace. */
+function callerOf({ userId, sessionId }: Capture): Pick<TraceRecord, 'userId' | 'sessionId'> {
   return {
     ...(sessionId === undefined ? {} : { sessionId: fitted(sessionId) }),
     ...(userId === undefined ? {} : { userId: fitted(userId) }),

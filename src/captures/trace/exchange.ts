@@ -62,8 +62,6 @@ export function exchangeTrace(trace: TraceRecord, { exchange }: Capture): TraceR
       s3_bucket_name: exchange.bucket,
       s3_file_key: exchange.file,
       status_code: exchange.error ? String(exchange.error.code ?? exchange.error.type) : String(exchange.status),
-      conversation_id: exchange.conversationId,
-      turn_index: String(exchange.turnIndex),
     }),
   };
 }

@@ -59,8 +59,6 @@ export function exchangeOf(
     file: request.file,
     ...(request.bucket ? { bucket: request.bucket } : {}),
     line: request.line,
-    conversationId: request.turn.conversationId,
-    turnIndex: request.turn.turnIndex,
     ...(captured ? { captured } : {}),
   };
   const output = { endpointOutput: outputSide(measured) };

@@ -12,7 +12,6 @@ import type { RangeReader } from '../source/range-reader.ts';
 import type { OnSkipped, SourceFile } from '../source/types.ts';
 import { type Keep, keepMasked, type Masking } from './keep.ts';
 import { type LiteralRequest, literalRequest } from './literal.ts';
-import { SessionLinker } from './sessions.ts';
 import type { Encoded, RequestIdentity, Target } from './target.ts';
 
 /** The source of a token count: the target, the captured endpoint, an estimate from the text, or the chunks of a stream. */
@@ -21,7 +20,8 @@ export type TokenSource = 'server' | 'captured' | 'estimate' | 'chunks';
 /** A request that is ready to be written to a connection. */
 export interface PreparedRequest
   extends Pick<LiteralRequest, 'contentType' | 'streaming' | 'eventId' | 'capturedTimes'>,
-    Pick<RequestIdentity, 'pass' | 'turn' | 'requestId'>,
+    Pick<RequestIdentity, 'pass' | 'requestId' | 'conversationId'>,
+    Pick<ScheduledEntry, 'number'>,
     Pick<ExchangeFacts, 'file' | 'bucket' | 'line' | 'capturedTraceId'>,
     Encoded {
   /** Milliseconds after the clock's start. NaN: as soon as a connection is free. */
@@ -68,9 +68,6 @@ export class Preparer {
   readonly #options: PreparerOptions;
   readonly #keep: Keep | undefined;
   readonly #random: Random;
-  #linker = new SessionLinker();
-  #sessions = 0;
-  #pass = 0;
 
   constructor(options: PreparerOptions) {
     this.#options = options;
@@ -80,7 +77,7 @@ export class Preparer {
 
   /** @returns `undefined` for a record that cannot be sent, which is reported. */
   async prepare(scheduled: ScheduledEntry): Promise<PreparedRequest | undefined> {
-    const { entry, pass } = scheduled;
+    const { entry, pass, number } = scheduled;
     const { files, reader, target, run } = this.#options;
     const file = files[entry.file] as SourceFile;
     let line: Buffer;
@@ -93,19 +90,22 @@ export class Preparer {
       this.#options.onSkipped({ file: file.name, line: entry.line, reason: error.name, message: error.message });
       return undefined;
     }
-    const content = this.#read(line, scheduled, file);
+    const content = this.#read(line);
     if (content.kind === 'skipped') {
       const { reason, message } = content;
       this.#options.onSkipped({ file: file.name, line: entry.line, reason, message }, pass);
       return undefined;
     }
-    const { request, captured, eventKey, turn, tokens } = content;
+    const { request, captured, tokens } = content;
     const requestId = randomUUID();
-    const identity = { run, eventKey, pass, requestId, turn };
+    const eventKey = request.eventId ?? `${file.name}:${entry.line}`;
+    const conversationId = `${this.#masked(eventKey)}${pass === 0 ? '' : `#${pass}`}`;
+    const identity = { run, eventKey, pass, requestId, conversationId };
     const encoded = target.encode(request, identity);
     const { wire, bodyAt, inferenceId } = encoded instanceof Promise ? await encoded : encoded;
     return {
       pass,
+      number,
       dueMs: scheduled.dueMs,
       wire,
       bodyAt,
@@ -114,7 +114,7 @@ export class Preparer {
       isJson: request.json !== undefined,
       streaming: request.streaming,
       cancelAfterMs: this.#cancelAfter(),
-      turn,
+      conversationId,
       requestId,
       eventId: this.#masked(request.eventId),
       capturedInferenceId: this.#masked(request.inferenceId),
@@ -134,36 +134,24 @@ export class Preparer {
   }
 
   /** Does all work that depends on the record's content. An error skips only this record. */
-  #read(line: Buffer, scheduled: ScheduledEntry, file: SourceFile) {
+  #read(line: Buffer) {
     try {
-      return timed(line.length, () => this.#readLine(line, scheduled, file));
+      return timed(line.length, () => this.#readLine(line));
     } catch (error) {
       return unreadable(error);
     }
   }
 
-  #readLine(line: Buffer, { entry, pass, turn: planned }: ScheduledEntry, file: SourceFile) {
+  #readLine(line: Buffer) {
     const literal = literalRequest(line, this.#options.options);
     if (literal.kind === 'skipped') return literal;
     const { request } = literal;
-    if (pass !== this.#pass) {
-      // The captures start again, and so do their conversations.
-      this.#pass = pass;
-      this.#linker = new SessionLinker();
-    }
-    // Read the captured reply only if needed: for the comparison, for the tokens and the next turn of a text, or
-    // because it may be empty. An empty reply to the same request is then no error of the target.
+    // Read the captured reply only if needed: for the comparison, for the tokens of a text, or because it may be empty.
+    // An empty reply to the same request is then no error of the target.
     const isRead =
       this.#options.keepCaptured || request.prompt !== undefined || bytesIn(request.capturedReply) <= MAX_BLANK_BYTES;
     const captured = isRead ? capturedReply(request) : undefined;
-    const eventKey = request.eventId ?? `${file.name}:${entry.line}`;
-    const shown = this.#masked(eventKey);
-    const name = pass === 0 ? shown : `${shown}#${pass}`;
-    const begin = () => ({ conversationId: name, session: this.#sessions++ });
-    const turn = planned
-      ? { ...planned, conversationId: planned.conversationId ?? name }
-      : this.#linker.link(request.prompt?.messages, replyMessage(captured), begin);
-    return { ...literal, captured, eventKey, turn, tokens: inputTokens(request, captured) };
+    return { ...literal, captured, tokens: inputTokens(request, captured) };
   }
 
   /** Masks ids, because callers of the endpoint may choose them. */
@@ -189,7 +177,7 @@ export class Preparer {
 export const capturedReply = ({ capturedReply: reply, capturedRequest }: LiteralRequest): ReplyContent | undefined =>
   reply === undefined || reply === null ? undefined : readReplyContent(reply, capturedRequest);
 
-/** Returns the message that answered a request, as the next turn of the conversation repeats it. */
+/** Returns the message that answered a request. */
 export const replyMessage = (content: ReplyContent | undefined): ChatMessage | undefined =>
   content && !content.error && (content.text !== '' || content.toolCalls)
     ? { role: 'assistant', content: content.text, tool_calls: content.toolCalls }

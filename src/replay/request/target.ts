@@ -1,7 +1,6 @@
 /** The interface of a replay's target, and the encoding of requests that all targets share. */
 import type { Origin } from '../http/connection.ts';
 import type { LiteralRequest } from './literal.ts';
-import type { Turn } from './sessions.ts';
 
 /** Identity of one request, which the target adds to the request. */
 export interface RequestIdentity {
@@ -11,7 +10,8 @@ export interface RequestIdentity {
   /** Pass over the captures, from 0. */
   pass: number;
   requestId: string;
-  turn: Turn;
+  /** Masked, since callers of the endpoint may choose event ids. As in AIPerf, each captured request is a conversation. */
+  conversationId: string;
 }
 
 export interface Encoded {

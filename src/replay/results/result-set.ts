@@ -82,16 +82,16 @@ export class ResultSet {
     const epoch = (at: number): number => clock.epochMs(at);
     const { workerId, read } = this.#options;
     // Call everything that may throw first, so that an error leaves no part of the request behind.
-    const keep = read?.(measured, clock);
+    const keep = [this.inputs?.read(measured.request), read?.(measured, clock)];
     const record = recordLine(measured, clock, workerId);
     this.stats.add(measured, epoch);
     this.report.add(measured, this.startAt);
     this.#records.write(record);
-    keep?.();
+    for (const one of keep) one?.();
   }
 
   /**
-   * Completes the files: the figures first, and `inputs.json`, which may not fit on the disk, last.
+   * Completes the files: the figures first.
    *
    * @param own further keys of `replay.json`, without secrets
    * @throws PermanentError `ResultsNotWritten` when lines are missing; the figures are written nevertheless
@@ -102,7 +102,7 @@ export class ResultSet {
     if (failure !== undefined) await this.inputs?.discard();
     for (const [name, text] of Object.entries(figureFiles(replay, own))) await writeWhole(this.#path(name), text);
     if (failure !== undefined) throw failure;
-    const leftOut = await this.inputs?.finish(replay.sent);
+    const leftOut = await this.inputs?.finish();
     if (leftOut !== undefined)
       await writeWhole(this.#path(FILES.replay), ownJson(replay, { ...own, inputs_left_out: leftOut }));
   }
@@ -168,8 +168,7 @@ const text = (key: string, value: string | undefined): string =>
  */
 function metadataJson(measured: Measured, clock: RunClock, workerId: string): string {
   const { request, exchange, scheduledAt } = measured;
-  const { turn } = request;
-  const conversation = JSON.stringify(turn.conversationId);
+  const conversation = JSON.stringify(request.conversationId);
   const scheduled = clock.epochNs(scheduledAt);
   const end = clock.epochNs(exchange.endAt);
   const ack = Number.isNaN(exchange.headAt) ? '' : `,"request_ack_ns":${clock.epochNs(exchange.headAt)}`;
@@ -179,9 +178,9 @@ function metadataJson(measured: Measured, clock: RunClock, workerId: string): st
   const firstToken = first === undefined ? '' : `,"first_token_ns":${clock.epochNs(first)}`;
   const onPurpose = isCancelledOnPurpose(measured) ? ',"cancelled_on_purpose":true' : '';
   return (
-    `{"session_num":${turn.session},"x_request_id":${JSON.stringify(request.requestId)}` +
+    `{"session_num":${request.number},"x_request_id":${JSON.stringify(request.requestId)}` +
     `,"x_correlation_id":${conversation},"conversation_id":${conversation}` +
-    `,"turn_index":${turn.turnIndex},"credit_issued_ns":${scheduled}` +
+    `,"turn_index":0,"credit_issued_ns":${scheduled}` +
     `,"request_start_ns":${clock.epochNs(exchange.startedAt)}${ack}${firstToken},"request_end_ns":${end}` +
     `,"worker_id":${JSON.stringify(workerId)},"record_processor_id":${JSON.stringify(workerId)}` +
     ',"benchmark_phase":"profiling","phase_index":0,"profiling_index":0,"phase_name":"profiling","phase_kind":"profiling"' +

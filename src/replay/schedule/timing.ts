@@ -10,8 +10,8 @@ export interface ScheduledEntry {
   /** Milliseconds after the start; NaN if the request is sent as soon as there is room. */
   dueMs: number;
   pass: number;
-  /** The conversation, if it is known in advance. Without an id, its name is derived from its first request. */
-  turn?: { session: number; turnIndex: number; conversationId?: string };
+  /** Its place in the schedule, from 0. */
+  number: number;
 }
 
 /**
@@ -109,8 +109,7 @@ export async function* schedule(
           dueMs = rateDue;
           rateDue += SECOND_MS / requestRate;
         }
-        batch.push({ entry, dueMs, pass });
-        given++;
+        batch.push({ entry, dueMs, pass, number: given++ });
         any = true;
       }
       if (batch.length > 0) yield batch;

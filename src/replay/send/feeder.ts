@@ -1,7 +1,6 @@
 /** Prepares requests before they are due, within the limits of memory. */
 import { type PreparedRequest, Preparer } from '../request/preparer.ts';
 import type { ScheduledEntry } from '../schedule/timing.ts';
-import { unreadable } from '../source/peek.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import type { SendJob } from './job.ts';
 import { TimeSlice } from './slices.ts';
@@ -101,20 +100,8 @@ export class Feeder {
     });
     // After a stop, no request is sent, even if its preparation succeeded.
     if (this.stopped) return;
-    if (request && this.#isAnnounced(request)) this.#dispatcher.push(request);
+    if (request) this.#dispatcher.push(request);
     else this.skipped++;
-  }
-
-  /** Announces a prepared request. If that fails, the request is skipped. */
-  #isAnnounced(request: PreparedRequest): boolean {
-    try {
-      this.#job.onPrepared?.(request);
-      return true;
-    } catch (error) {
-      const { reason, message } = unreadable(error);
-      this.#job.onSkipped({ file: request.file, line: request.line, reason, message }, request.pass);
-      return false;
-    }
   }
 
   /** Waits while enough requests are ready. */

@@ -2,7 +2,7 @@
 import type { RunClock } from '../clock.ts';
 import type { ConnectionPool } from '../http/pool.ts';
 import type { Measured } from '../measure/measure.ts';
-import type { PreparedRequest, PreparerOptions } from '../request/preparer.ts';
+import type { PreparerOptions } from '../request/preparer.ts';
 import type { SendSchedule } from '../schedule/timing.ts';
 
 /** The part of a replay that one process sends: the whole replay or a shard. */
@@ -15,8 +15,6 @@ export interface SendJob extends PreparerOptions {
    * therefore keep nothing of the request before it throws.
    */
   onMeasured(measured: Measured, clock: RunClock): void;
-  /** Called when a request has been prepared, in schedule order. If it throws, the request is skipped. */
-  onPrepared?(request: PreparedRequest): void;
   onStarted?(progress: SendProgress): void;
   /** Common start of several processes. Default: as soon as everything is ready. */
   startAtEpochMs?: number;

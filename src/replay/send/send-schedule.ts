@@ -62,7 +62,6 @@ const warmupJob = (job: SendJob, entries: SendSchedule['entries']): SendJob => (
   maxConcurrency: Math.min(job.maxConcurrency, WARMUP_CONCURRENCY),
   startAtEpochMs: undefined,
   onSkipped: () => {},
-  onPrepared: undefined,
   onMeasured: () => {},
   onStarted: undefined,
 });

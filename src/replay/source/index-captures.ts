@@ -5,16 +5,16 @@ import type { Marks } from '../marks/believe.ts';
 import { scanFile } from './lines.ts';
 import { type Peek, peekLine, unreadable } from './peek.ts';
 import { SortedIndex } from './sorted-index.ts';
-import type { CaptureWindow, IndexEntry, OnSkipped, SourceFile } from './types.ts';
+import type { CaptureWindow, OnSkipped, SourceFile } from './types.ts';
 
 interface IndexOptions extends CaptureWindow {
   /** Skip a record without a readable time, since it cannot be scheduled. Otherwise it follows the record before it. */
   needsTime: boolean;
   onSkipped: OnSkipped;
-  /** Yields the lines of a file that is not on the local disk. */
-  scan?(file: SourceFile): AsyncIterable<ScannedLine>;
-  /** Called for every record that is kept, in the order of file and line. `bytes` are valid during the call. */
-  onRecord?(bytes: Buffer, entry: IndexEntry): void;
+  /** Yields the lines of the next file, if the files are not on the local disk. */
+  scan?(): AsyncIterable<ScannedLine>;
+  /** Called for every record that is kept. */
+  onRecord?(): void;
   /**
    * Returns the reader of replay registrations, to leave out requests of earlier replays. Absent: all requests are
    * kept.
@@ -62,7 +62,7 @@ async function addFile(index: SortedIndex, file: SourceFile, ordinal: number, op
   const to = options.toMs ?? Number.POSITIVE_INFINITY;
   let lastMs = 0;
   const marks = options.marks?.();
-  for await (const { bytes, line, start, length } of options.scan?.(file) ?? scanFile(file.path)) {
+  for await (const { bytes, line, start, length } of options.scan?.() ?? scanFile(file.path)) {
     options.signal?.throwIfAborted();
     const skip = (reason: string, message: string): void =>
       options.onSkipped({ file: file.name, line, reason, message });
@@ -82,8 +82,7 @@ async function addFile(index: SortedIndex, file: SourceFile, ordinal: number, op
     const timeMs = Number.isNaN(peek.timeMs) ? lastMs : peek.timeMs;
     lastMs = timeMs;
     if (timeMs < from || timeMs >= to) continue;
-    const entry = { timeMs, file: ordinal, line, start, length };
-    options.onRecord?.(bytes, entry);
-    index.add(entry);
+    options.onRecord?.();
+    index.add({ timeMs, file: ordinal, line, start, length });
   }
 }

@@ -75,7 +75,7 @@ export function urlTarget(url: string, headers: Record<string, string> = {}, ref
         ['Accept', request.streaming ? 'text/event-stream' : '*/*'],
         ['Content-Type', request.contentType],
         ['X-Request-ID', identity.requestId],
-        ['X-Correlation-ID', headerSafe(identity.turn.conversationId)],
+        ['X-Correlation-ID', headerSafe(identity.conversationId)],
       ];
       const sent = [...own.filter(([name]) => !names.has(name.toLowerCase())), ...given];
       return httpRequest('POST', `${path ?? pathFor(request.json)}${query}`, sent, request.body);

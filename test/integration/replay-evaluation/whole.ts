@@ -133,7 +133,6 @@ describe('evaluating a cloud replay', () => {
         expect(byEvent[event]?.tags).toMatchObject({
           replay_run: run.name,
           captured_trace_id: traceId,
-          turn_index: '0',
         });
         expect(byEvent[event]?.executionDurationMs).toBeGreaterThan(3);
         expect(byEvent[event]?.spans.length).toBeGreaterThan(0);

@@ -49,7 +49,7 @@ export const exchangeCapture = (captured: ExchangeFacts['captured'], parts: Chat
   ...chatCapture(parts),
   exchange: {
     ...{ requestId: 'r', run: 'run', target: 'e', startMs: 0, endMs: 1, scheduledMs: 0, status: 200 },
-    ...{ file: 'f', line: 1, conversationId: 'c', turnIndex: 0, captured },
+    ...{ file: 'f', line: 1, captured },
   },
 });
 

@@ -59,7 +59,7 @@ class Rig {
         endMs: AT_MS + 40,
         scheduledMs: AT_MS,
       },
-      ...{ status: 200, file: FILE, line: 1, conversationId: name, turnIndex: 0, captured },
+      ...{ status: 200, file: FILE, line: 1, captured },
     };
     const replied = json(reply ?? chatReply(`NEW ${name}`));
     const record = JSON.parse(captureLine(name, TIME, json(chatRequest(name)), replied));

@@ -59,7 +59,7 @@ function live(
   contentType: string | undefined,
   step: number,
 ): Measured {
-  const request = { wire, bodyAt: 0, contentType: type, turn: {}, captured } as unknown as PreparedRequest;
+  const request = { wire, bodyAt: 0, contentType: type, captured } as unknown as PreparedRequest;
   const headers = new Map(contentType === undefined ? [] : [['content-type', contentType]]);
   const exchange = new Exchange(
     request.wire,

@@ -52,7 +52,7 @@ describe('options', () => {
       urlTarget(url)
         .encode(
           { body: Buffer.from('{}'), contentType: 'application/json', json: { messages: [] }, streaming: false },
-          { run: 'r', eventKey: 'e', pass: 0, requestId: 'q', turn: { conversationId: 'c', turnIndex: 0, session: 0 } },
+          { run: 'r', eventKey: 'e', pass: 0, requestId: 'q', conversationId: 'c' },
         )
         .wire.toString()
         .split(' ')[1];

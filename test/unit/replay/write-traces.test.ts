@@ -22,7 +22,7 @@ const idOf = (name: string): string => exchangeTraceId(experiment.id, RUN, name)
 const exchange = (name: string, line: number): string => {
   const facts: ExchangeFacts = {
     ...{ requestId: name, run: RUN, target: 'e', startMs: 0, endMs: 1, scheduledMs: 0, status: 200 },
-    ...{ file: 'captured.jsonl', line, conversationId: name, turnIndex: 0 },
+    ...{ file: 'captured.jsonl', line },
   };
   const messages = [{ role: 'user', content: name }];
   return exchangeLine(facts, captureOf(jsonSide('INPUT', { messages }, 'plain'), undefined));

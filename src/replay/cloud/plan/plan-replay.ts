@@ -42,7 +42,6 @@ import {
   type ShardPlan,
   type StoredPlan,
 } from '../work-bucket/stored-plan.ts';
-import { conversationFinder } from './conversations.ts';
 import { parseReplayInput, type ReplayJob } from './input.ts';
 import { type EvaluationPorts, findMlflowPlace, planJudge } from './plan-evaluation.ts';
 import { writeShards } from './sharding.ts';
@@ -89,7 +88,7 @@ export async function planReplay({ input, run }: ReplayPlanRequest, deps: PlanDe
   const readingMs = (): number => remainingMs() - SCHEDULE_RESERVE_MS;
   let mlflow: PlannedMlflow | undefined;
   try {
-    const captures = await indexObjects(storage, scope, job, skipped.add, bucket, readingMs, keep);
+    const captures = await indexObjects(storage, scope, job, skipped.add, bucket, readingMs);
     if (job.dryRun) await writeDryRun(captures, job, skipped, own, remainingMs, keep);
     const shards = job.dryRun ? [] : await writeSchedules(captures, job, bounds, own, remainingMs);
     const listed = await skipped.close();
@@ -137,7 +136,7 @@ export async function planReplay({ input, run }: ReplayPlanRequest, deps: PlanDe
 
 /** Writes the schedules. An error with advice is better than a timeout with two retries. Nothing has been sent yet. */
 function writeSchedules(
-  { files, index, conversations }: IndexedCaptures,
+  { files, index }: IndexedCaptures,
   job: ReplayJob,
   bounds: ShardBounds,
   own: Work & { run: string },
@@ -156,8 +155,7 @@ function writeSchedules(
       yield batch;
     }
   };
-  const source = { batches: inTime(), files, conversations, warmup: job.options.warmup };
-  return writeShards(source, bounds, own);
+  return writeShards({ batches: inTime(), files, warmup: job.options.warmup }, bounds, own);
 }
 
 /** Counts the requests of a dry run, while there is time, and writes the counts as its only result. */
@@ -217,11 +215,10 @@ const MOST_READ = 'about 15 GB of chats at 22 MB/s, less if S3 or the processor 
 type IndexedCaptures = Awaited<ReturnType<typeof indexObjects>>;
 
 /**
- * Reads all captures of the job and returns their index and conversations.
+ * Reads all captures of the job and returns their index.
  *
  * @param workBucket has the registrations of earlier replays
  * @param remainingMs time for reading captures
- * @param keep masks the names of conversations
  * @throws PermanentError `NoCaptureFiles`, `OutsideCaptureScope`, `CaptureMissing`, `ReplayTooLarge`, and errors of the
  * storage
  */
@@ -232,7 +229,6 @@ async function indexObjects(
   onSkipped: OnSkipped,
   workBucket: string,
   remainingMs: () => number,
-  keep?: Keep,
 ) {
   const objects = await Array.fromAsync(filesUnder(storage, scope, job.source, job.window));
   if (objects.length === 0) {
@@ -244,7 +240,6 @@ async function indexObjects(
   const files = objects.map(
     ({ key: name, lastModifiedMs: _, ...object }): CaptureObject => ({ ...object, name, path: '' }),
   );
-  const conversations = conversationFinder(keep?.id);
   const scanners = scannersOf(storage, objects, DEFAULT_MAX_LINE_BYTES);
   let opened = 0;
   let records = 0;
@@ -260,20 +255,18 @@ async function indexObjects(
     ...job.window,
     needsTime: isByCapturedTimes(job.options),
     onSkipped,
-    scan: (file) => {
+    scan: () => {
       checkTime();
-      conversations.file(file);
       opened++;
       return scanners.next().value;
     },
     marks: () => new Marks(storage, workBucket),
-    onRecord: (bytes, entry) => {
+    onRecord: () => {
       checkTime();
       records++;
-      conversations.record(bytes, entry);
     },
   });
-  return { files, index, conversations };
+  return { files, index };
 }
 
 /** The error of a replay that is too large to be planned, with advice. */

@@ -12,7 +12,6 @@ import { mostAtOnce, type ScheduledEntry } from '../../schedule/timing.ts';
 import type { ShardBounds } from '../limits.ts';
 import { type CaptureObject, scheduleOf } from '../work-bucket/schedule-file.ts';
 import type { ShardPlan } from '../work-bucket/stored-plan.ts';
-import type { ConversationFinder } from './conversations.ts';
 
 /** Requests per window. They are in memory until they are written: 150 bytes each, and 100 as text. */
 const MAX_WINDOW_REQUESTS = 1_000_000;
@@ -23,7 +22,6 @@ const WRITES = 16;
 interface ScheduleSource {
   batches: AsyncIterable<ScheduledEntry[]>;
   files: readonly CaptureObject[];
-  conversations: Pick<ConversationFinder, 'turnOf'>;
   /** Number of requests of the first window that shard 0 also sends before the clock starts. */
   warmup: number;
 }
@@ -66,7 +64,7 @@ async function* windowsOf(
  * @throws PermanentError `TooManyShards`, `CappedReplayTooLong`, `TooManyRequests`
  */
 export async function writeShards(
-  { batches, files, conversations, warmup }: ScheduleSource,
+  { batches, files, warmup }: ScheduleSource,
   bounds: ShardBounds,
   { storage, workBucket, run }: Work & { run: string },
 ): Promise<ShardPlan[]> {
@@ -77,8 +75,8 @@ export async function writeShards(
     assertFew(plans.length + shards.length, windows, window, bounds);
     await forEachConcurrently(WRITES, shards, ({ plan, requests }) => {
       const warming = plan.shard === 0 ? window.slice(0, warmup).map((one) => ({ ...one, dueMs: Number.NaN })) : [];
-      const own = [...warming, ...requests].map((one) => ({ ...one, turn: conversations.turnOf(one.entry, one.pass) }));
-      return storage.putJson(workBucket, replayKeys.schedule(run, plan.shard), scheduleOf(files, own));
+      const own = scheduleOf(files, [...warming, ...requests]);
+      return storage.putJson(workBucket, replayKeys.schedule(run, plan.shard), own);
     });
     plans.push(...shards.map(({ plan }) => plan));
   }

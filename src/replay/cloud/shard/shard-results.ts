@@ -90,7 +90,7 @@ export class ShardResults {
    */
   async store(storage: Storage, bucket: string, prefix: string, figures: ShardFigures): Promise<ShardResult> {
     await this.#close(figures);
-    const inputsLeftOut = await this.set.inputs?.finish(figures.sent);
+    const inputsLeftOut = await this.set.inputs?.finish();
     const { stats, report, skippedReasons } = this.set;
     const exchanges = replayKeys.exchanges(this.#plan.run, this.#shard.shard);
     for (const name of await readdir(this.#directory)) {

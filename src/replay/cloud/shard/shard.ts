@@ -123,7 +123,6 @@ async function send(
         redaction: (await redacted(plan.redactKey)).redaction,
         ...(capturesId === undefined ? {} : { traceIdOf: (line: Buffer) => traceIdOf(capturesId, line) }),
         onSkipped: (line) => results.set.skipped.add(line),
-        onPrepared: (request) => results.set.inputs?.add(request),
         onStarted: ({ startAt }) => {
           results.set.startAt = startAt;
         },

@@ -20,8 +20,6 @@ const facts: ExchangeFacts = {
   file: 'fern-house/blue/2026/11/20/09/captured.jsonl',
   bucket: 'captures',
   line: 3,
-  conversationId: 'talk-1',
-  turnIndex: 2,
   captured: { bucket: 'captures', key: 'captured.jsonl', etag: 'e', start: 10, end: 90 },
 };
 
@@ -46,7 +44,7 @@ test('has the id of its request, the times that were measured, and MLflow’s ru
   expect(trace.traceId).toBe(exchangeTraceId('7', 'replay-1', 'request-1'));
   expect(lineTraceId('7', raw.bytes, true)).toBe(trace.traceId);
   const times = { startTimeMs: START + 7, endTimeMs: START + 250 };
-  expect(trace).toMatchObject({ sourceRun: facts.mlflowRun, clientRequestId: 'event', sessionId: 'talk-1' });
+  expect(trace).toMatchObject({ sourceRun: facts.mlflowRun, clientRequestId: 'event' });
   expect(trace.spans[0]).toMatchObject({ ...times, name: 'fern-house-2', status: { code: 'OK' } });
   expect(trace.spans[0]?.attributes).toMatchObject({ 'replay.latency_ms': 243, 'replay.schedule_lag_ms': 7 });
   expect(Object.keys(trace.spans[0]?.attributes ?? {})).not.toContain('capture.latency');
@@ -63,8 +61,6 @@ test('its tags name the replay, its request, and the captured request', () => {
     status_code: '200',
     s3_bucket_name: 'captures',
     s3_file_key: facts.file,
-    conversation_id: 'talk-1',
-    turn_index: '2',
   });
 });
 

@@ -25,6 +25,7 @@ const scheduled = (dueMs: number, i: number, length = 10): ScheduledEntry => ({
   entry: { timeMs: 1000 + i, file: i % 3, line: i + 1, start: i * 100, length },
   dueMs,
   pass: 0,
+  number: i,
 });
 
 /** Plans shards. @returns also where they were written */
@@ -33,8 +34,7 @@ async function plansFor(all: readonly ScheduledEntry[], bounds: ShardBounds) {
   async function* batches() {
     for (let i = 0; i < all.length; i += 7) yield all.slice(i, i + 7);
   }
-  const conversations = { turnOf: ({ line }: { line: number }) => ({ session: line, turnIndex: 0 }) };
-  const source = { batches: batches(), files: FILES, conversations, warmup: 0 };
+  const source = { batches: batches(), files: FILES, warmup: 0 };
   const plans = await writeShards(source, bounds, { storage, workBucket: 'w', run: 'r' });
   expect(objects.size).toBe(plans.length);
   return { plans, storage };
@@ -78,8 +78,8 @@ test('assigns every request to one shard, with its place, time and order', async
         expect(entries[0]?.dueMs).toBe(plan.firstDueMs);
         for (const [i, { dueMs }] of entries.entries())
           expect(dueMs).toBeGreaterThanOrEqual(entries[i - 1]?.dueMs ?? 0);
-        return entries.map(({ entry, dueMs, turn }) => {
-          expect(turn?.session).toBe(entry.line);
+        return entries.map(({ entry, dueMs, number }) => {
+          expect(number).toBe(entry.line - 1);
           return [
             files[entry.file]?.name,
             files[entry.file]?.etag,
