@@ -42,7 +42,9 @@ export class ConnectionPool implements ConnectionOwner {
   #nextAddress = 0;
   #resolvedAt = Number.NEGATIVE_INFINITY;
   #resolving = false;
-  #probe: { connection: Connection; settle(error?: Error): void } | undefined;
+  /** Whether a connection could be opened, and why the last one could not. */
+  #hasOpened = false;
+  #failure: Error = new Error(`no answer within ${PROBE_TIMEOUT_MS} ms`);
   /** The most recently used connection is at the end: it is most likely alive. */
   readonly #idle: Connection[] = [];
   /** Connections that are being opened and have nothing to send yet. */
@@ -73,51 +75,29 @@ export class ConnectionPool implements ConnectionOwner {
   async open(): Promise<void> {
     const { hostname, port } = this.#origin;
     this.secureContext = await loadTransport(this.#origin);
-    let addresses: string[];
-    try {
-      addresses = await this.#lookUp();
-    } catch (error) {
+    const addresses = await this.#lookUp().catch((error: unknown) => {
       if (error instanceof PermanentError) throw error;
-      throw new PermanentError(
-        'TargetUnreachable',
-        'The host name of the target cannot be resolved',
-        { got: hostname },
-        error,
-      );
-    }
-    let last: Error | undefined;
+      const message = 'The host name of the target cannot be resolved';
+      throw new PermanentError('TargetUnreachable', message, { got: hostname }, error);
+    });
     for (const address of addresses) {
-      last = await this.#tryAddress(address);
-      if (last) continue;
+      this.#addresses = [address];
+      this.warm(1);
+      await this.warmed(PROBE_TIMEOUT_MS);
+      if (!this.#hasOpened) {
+        this.close();
+        continue;
+      }
       // The other addresses of the same family are used as well, to spread the load as the owner of the name intends.
       this.#addresses = addresses.filter((other) => isIP(other) === isIP(address));
       this.#resolvedAt = performance.now();
+      this.warmFailures = 0;
       return;
     }
-    throw new PermanentError(
-      'TargetUnreachable',
-      `The target cannot be reached: ${last ? describeSocketError(last).message : 'its name has no address'}`,
-      {
-        got: `${hostname}:${port} (${addresses.join(', ')})`,
-        expected: 'a server that accepts connections at this address',
-      },
-      last,
-    );
-  }
-
-  #tryAddress(address: string): Promise<Error | undefined> {
-    return new Promise((resolve) => {
-      this.#addresses = [address];
-      const connection = this.#open();
-      const settle = (error?: Error): void => {
-        clearTimeout(timer);
-        this.#probe = undefined;
-        if (error) connection.destroy();
-        resolve(error);
-      };
-      const timer = setTimeout(() => settle(new Error(`no answer within ${PROBE_TIMEOUT_MS} ms`)), PROBE_TIMEOUT_MS);
-      this.#probe = { connection, settle };
-    });
+    const why = addresses.length === 0 ? 'its name has no address' : describeSocketError(this.#failure).message;
+    const got = `${hostname}:${port} (${addresses.join(', ')})`;
+    const facts = { got, expected: 'a server that accepts connections at this address' };
+    throw new PermanentError('TargetUnreachable', `The target cannot be reached: ${why}`, facts, this.#failure);
   }
 
   /** Sends a request on an idle connection, on one that is being opened, or on a new one. */
@@ -169,11 +149,11 @@ export class ConnectionPool implements ConnectionOwner {
   }
 
   onIdle(connection: Connection): void {
+    this.#hasOpened = true;
     this.#opening.delete(connection);
     this.#idle.push(connection);
     const seconds = connection.keepAliveSeconds;
     if (seconds !== undefined) this.idleLimitMs = Math.max(seconds * 500, seconds * 1000 - IDLE_MARGIN_MS);
-    if (this.#probe?.connection === connection) this.#probe.settle();
   }
 
   onClosed(connection: Connection): void {
@@ -184,8 +164,8 @@ export class ConnectionPool implements ConnectionOwner {
   }
 
   onConnectFailed(connection: Connection, error: NodeJS.ErrnoException, waiting: Exchange | undefined): boolean {
-    if (this.#probe?.connection === connection) this.#probe.settle(error);
-    else if (!waiting) this.warmFailures++;
+    this.#failure = error;
+    if (!waiting) this.warmFailures++;
     // Until the next lookup, a failed address is not used again unless it is the last one.
     const others = this.#addresses.filter((address) => address !== connection.address);
     if (others.length === 0 || isOwnFailure(describeSocketError(error))) return false;
