@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type CaptureScope, filesUnder } from '../../../captures/files/capture-objects.ts';
+import { filesUnder } from '../../../captures/files/capture-objects.ts';
 import { type connectRedaction, redactionOf } from '../../../captures/redact/redaction.ts';
 import type { FunctionContext } from '../../../core/aws/function-context.ts';
 import type { Storage, Work } from '../../../core/aws/storage.ts';
@@ -84,11 +84,9 @@ export async function planReplay({ input, run }: ReplayPlanRequest, deps: PlanDe
   const place = job.dryRun ? undefined : await findMlflowPlace(job, deps, own);
   const directory = await mkdtemp(join(tmpdir(), 'replay-skipped-'));
   const skipped = skippedFile(directory);
-  const scope = captureScope(environment);
-  const readingMs = (): number => remainingMs() - SCHEDULE_RESERVE_MS;
   let mlflow: PlannedMlflow | undefined;
   try {
-    const captures = await indexObjects(storage, scope, job, skipped.add, bucket, readingMs);
+    const captures = await indexObjects(job, skipped.add, deps);
     if (job.dryRun) await writeDryRun(captures, job, skipped, own, remainingMs, keep);
     const shards = job.dryRun ? [] : await writeSchedules(captures, job, bounds, own, remainingMs);
     const listed = await skipped.close();
@@ -134,7 +132,7 @@ export async function planReplay({ input, run }: ReplayPlanRequest, deps: PlanDe
   }
 }
 
-/** Writes the schedules. An error with advice is better than a timeout with two retries. Nothing has been sent yet. */
+/** Writes the schedules. */
 function writeSchedules(
   { files, index }: IndexedCaptures,
   job: ReplayJob,
@@ -145,12 +143,7 @@ function writeSchedules(
   const inTime = async function* (): AsyncGenerator<ScheduledEntry[]> {
     let requests = 0;
     for await (const batch of schedule(index, job.options)) {
-      if (remainingMs() < FINISH_RESERVE_MS) {
-        throw replayTooLarge(
-          `${requests} requests scheduled in the time left after reading ${index.total} records`,
-          'fewer',
-        );
-      }
+      assertTime(remainingMs() - FINISH_RESERVE_MS, () => `${requests} requests of the schedule`);
       requests += batch.length;
       yield batch;
     }
@@ -171,10 +164,7 @@ async function writeDryRun(
     ...{ files, index, options, keep },
     onSkipped: skipped.add,
     reader: objectReader(storage, files),
-    onBatch: (requests) => {
-      if (remainingMs() > DRY_RUN_RESERVE_MS) return;
-      throw replayTooLarge(`the function had time for ${requests} requests`, 'fewer');
-    },
+    onBatch: (requests) => assertTime(remainingMs() - DRY_RUN_RESERVE_MS, () => `${requests} requests`),
   });
   const text = JSON.stringify({ ...counts, skipped: Object.fromEntries(skipped.reasons) }, null, 1);
   await storage.putText(workBucket, `${replayKeys.resultPrefix(run)}dry-run.json`, `${text}\n`);
@@ -209,28 +199,20 @@ function manifestOf({ run, shards, startAtEpochMs, options }: StoredPlan): strin
 // ------------------------------------------------------------------------------------------------------------ captures
 // Finds the captures of a replay in S3 and sorts them by time, without copying them.
 
-/** For an error message; follows from `SCHEDULE_RESERVE_MS` and the measurements in `../limits.ts`. */
-const MOST_READ = 'about 15 GB of chats at 22 MB/s, less if S3 or the processor is slower';
-
 type IndexedCaptures = Awaited<ReturnType<typeof indexObjects>>;
 
 /**
  * Reads all captures of the job and returns their index.
  *
- * @param workBucket has the registrations of earlier replays
- * @param remainingMs time for reading captures
  * @throws PermanentError `NoCaptureFiles`, `OutsideCaptureScope`, `CaptureMissing`, `ReplayTooLarge`, and errors of the
  * storage
  */
 async function indexObjects(
-  storage: Storage,
-  scope: CaptureScope,
   job: ReplayJob,
   onSkipped: OnSkipped,
-  workBucket: string,
-  remainingMs: () => number,
+  { storage, environment, remainingMs }: PlanDependencies,
 ) {
-  const objects = await Array.fromAsync(filesUnder(storage, scope, job.source, job.window));
+  const objects = await Array.fromAsync(filesUnder(storage, captureScope(environment), job.source, job.window));
   if (objects.length === 0) {
     throw new PermanentError('NoCaptureFiles', 'There are no capture files under this prefix in this time window', {
       got: `s3://${job.source.bucket}/${job.source.prefix}`,
@@ -243,14 +225,8 @@ async function indexObjects(
   const scanners = scannersOf(storage, objects, DEFAULT_MAX_LINE_BYTES);
   let opened = 0;
   let records = 0;
-  const checkTime = (): void => {
-    if (remainingMs() > 0) return;
-    const bytesOf = (some: readonly CaptureObject[]): number => sum(some.map(({ size }) => size));
-    throw replayTooLarge(
-      `${bytesOf(files)} bytes; the function had time for ${bytesOf(files.slice(0, opened))} of them (${opened} of ${files.length} files, ${records} records)`,
-      `at most what one function can read: ${MOST_READ}`,
-    );
-  };
+  const checkTime = (): void =>
+    assertTime(remainingMs() - SCHEDULE_RESERVE_MS, () => `${opened} of ${files.length} files, ${records} records`);
   const index = await indexCaptures(files, {
     ...job.window,
     needsTime: isByCapturedTimes(job.options),
@@ -260,7 +236,7 @@ async function indexObjects(
       opened++;
       return scanners.next().value;
     },
-    marks: () => new Marks(storage, workBucket),
+    marks: () => new Marks(storage, environment.WORK_BUCKET),
     onRecord: () => {
       checkTime();
       records++;
@@ -269,9 +245,15 @@ async function indexObjects(
   return { files, index };
 }
 
-/** The error of a replay that is too large to be planned, with advice. */
-const replayTooLarge = (got: string, expected: string): PermanentError =>
-  new PermanentError('ReplayTooLarge', 'There are too many captures to plan them in one execution', {
-    got,
-    expected: `${expected}; narrow the window (source.from, source.to) or the prefix`,
+/**
+ * An error with advice is better than a timeout with two retries. Nothing has been sent yet.
+ *
+ * @param planned describes what there was time for
+ */
+function assertTime(leftMs: number, planned: () => string): void {
+  if (leftMs > 0) return;
+  throw new PermanentError('ReplayTooLarge', 'There are too many captures to plan them in one execution', {
+    got: `the function had time for ${planned()}`,
+    expected: 'fewer; narrow the window (source.from, source.to) or the prefix',
   });
+}
