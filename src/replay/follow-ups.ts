@@ -48,13 +48,8 @@ export async function openFollowUps(options: FollowUpOptions) {
   return {
     keepCaptured: captured !== undefined,
 
-    /** Reads the outcome of a request. @returns a function that keeps the outcome */
-    read: (measured: Measured, clock: RunClock): (() => void) => {
-      const keep = [captured?.read(measured), exchanges?.read(measured, clock)];
-      return () => {
-        for (const one of keep) one?.();
-      };
-    },
+    /** Reads the outcome of a request. @returns functions that keep it */
+    read: (measured: Measured, clock: RunClock) => [captured?.read(measured), exchanges?.read(measured, clock)],
 
     /**
      * Runs every step even if an earlier step failed: a failing judge or MLflow server must not lose measurements that

@@ -47,16 +47,10 @@ export interface ReplayResult extends FinishedReplay {
  */
 export async function replayToDirectory(request: ReplayRequest): Promise<ReplayResult> {
   const { run, index, target, options, directory } = request;
-  const unwritable = new AbortController();
-  const results = new ResultSet({
-    directory,
-    inputs: request.inputs,
-    read: request.read,
-    workerId: 'worker_0',
-    // Requests whose results cannot be kept are not sent: they would load the target without any use.
-    onError: (error) => unwritable.abort(error),
-  });
+  const results = new ResultSet({ directory, inputs: request.inputs, read: request.read, workerId: 'worker_0' });
+  const { unwritable } = results;
   for (const line of request.skipped) results.skipped.add(line);
+  // Requests whose results cannot be kept are not sent: they would load the target without any use.
   const stopping = AbortSignal.any([unwritable.signal, ...(request.signal ? [request.signal] : [])]);
   const outcome = await send(request, results, stopping).catch(async (error: unknown) => {
     await results.inputs?.discard();

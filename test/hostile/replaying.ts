@@ -4,11 +4,10 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { payloadBytes } from '../../src/captures/payload/captured-data.ts';
-import { capturedReplies } from '../../src/replay/compare/with-captured.ts';
-import type { Measured } from '../../src/replay/measure/measure.ts';
 import { literalRequest } from '../../src/replay/request/literal.ts';
 import type { SkippedLine } from '../../src/replay/source/types.ts';
-import { ReplayFolder, type ReplayRecord, readLines, replay, runCli } from '../helpers/replay.ts';
+import { ReplayFolder, type ReplayRecord, readLines, runCli } from '../helpers/replay.ts';
+import { replayCompared } from '../helpers/replay-compared.ts';
 import { type Serving, serve } from '../helpers/serve.ts';
 
 const digest = (bytes: Buffer): string => hash('sha256', bytes);
@@ -102,9 +101,6 @@ export const throughReplay = (
 export const throughOwnReplay = (lines: readonly Buffer[]): Promise<ReplayOutcome> =>
   withEcho(lines, async (source, url, folder) => {
     const results = join(folder, 'results');
-    const replies = capturedReplies(folder);
-    const more = { keepCaptured: true, read: (measured: Measured) => replies.read(measured) };
-    const outcome = await replay(source, url, results, { concurrency: 2, timeout: 30 }, more);
-    await replies.finish();
+    const outcome = await replayCompared(source, url, results, { concurrency: 2, timeout: 30 });
     return { records: outcome.records, skipped: skippedIn(results) };
   });

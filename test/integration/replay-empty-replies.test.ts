@@ -1,14 +1,14 @@
 /** Replays against real servers whose replies say nothing, and decides a release gate on them. */
-import { mkdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { compareRuns } from '../../src/replay/compare/compare-runs.ts';
 import { judgeReplies } from '../../src/replay/compare/judge-replies.ts';
 import { readRun } from '../../src/replay/compare/run-data.ts';
-import { capturedReplies } from '../../src/replay/compare/with-captured.ts';
 import { decideGate } from '../../src/replay/gate/gate.ts';
 import { parseThreshold } from '../../src/replay/gate/thresholds.ts';
 import { captureLine, chatLine, chatReply, ReplayFolder, replay } from '../helpers/replay.ts';
+import { replayCompared } from '../helpers/replay-compared.ts';
 import { type Serving, serve } from '../helpers/serve.ts';
 
 interface Served {
@@ -128,16 +128,10 @@ const chats = (count = REQUESTS): string =>
 async function run(captures: string, served: (request: number) => Served, compares = true) {
   replyTo = served;
   const out = join(folder.path, `run-${runs++}`);
-  mkdirSync(out);
-  const replies = capturedReplies(out);
-  const more = compares
-    ? {
-        keepCaptured: true,
-        read: (measured: Parameters<ReturnType<typeof capturedReplies>['read']>[0]) => replies.read(measured),
-      }
-    : {};
-  const { records } = await replay(captures, `${server.url}/v1/chat/completions`, out, { concurrency: 16 }, more);
-  const captured = compares ? await replies.finish() : undefined;
+  const given = [captures, `${server.url}/v1/chat/completions`, out, { concurrency: 16 }] as const;
+  const { records, captured } = compares
+    ? await replayCompared(...given)
+    : { ...(await replay(...given)), captured: undefined };
   return { out, records, captured, failed: records.filter(({ error }) => error) };
 }
 

@@ -94,12 +94,7 @@ test('the result files contain no secret headers and no values of the URL’s qu
   const options = { ...DEFAULT_OPTIONS, speedup: 10 };
   const result = await replay(folder.write('a.jsonl', mixed()), target, out, options, {
     keepCaptured: true,
-    read: (measured, clock) => {
-      const keep = [followUps.read(measured, clock), spool.read(measured, clock)];
-      return () => {
-        for (const one of keep) one();
-      };
-    },
+    read: (measured, clock) => [...followUps.read(measured, clock), spool.read(measured, clock)],
   });
   await followUps.finish(result, false, new AbortController().signal);
   await spool.close();

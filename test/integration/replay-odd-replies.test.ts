@@ -1,22 +1,13 @@
 /** Tests replies that servers should not send, but do, byte for byte over a real connection. */
-import { mkdirSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { decodeLine } from '../../src/captures/decode.ts';
-import { capturedReplies } from '../../src/replay/compare/with-captured.ts';
 import type { ReplayOptions } from '../../src/replay/options.ts';
 import { linesOf, wireBodyOf } from '../helpers/corpus.ts';
-import {
-  type CapturedSideSpec,
-  captureLine,
-  chatBody,
-  chatLine,
-  ReplayFolder,
-  readLines,
-  replay,
-} from '../helpers/replay.ts';
+import { type CapturedSideSpec, captureLine, chatBody, chatLine, ReplayFolder, readLines } from '../helpers/replay.ts';
+import { replayCompared } from '../helpers/replay-compared.ts';
 
 const chat = (content: string, more: object = {}): string =>
   JSON.stringify({ choices: [{ message: { role: 'assistant', content }, finish_reason: 'stop' }], ...more });
@@ -128,15 +119,8 @@ afterEach(async () => {
 /** Replays the lines and compares each reply with its captured one. The results are in `out`. */
 async function compared(lines: readonly string[], options: Partial<ReplayOptions>) {
   const out = join(folder.path, 'out');
-  mkdirSync(out);
   const file = folder.write('a.jsonl', lines);
-  const captured = capturedReplies(out);
-  const replayed = await replay(file, url, out, options, {
-    keepCaptured: true,
-    read: (measured) => captured.read(measured),
-  });
-  await captured.finish();
-  return { ...replayed, file, out };
+  return { ...(await replayCompared(file, url, out, options)), file, out };
 }
 
 test('odd replies are read as intended, or are an error that describes the fault', async () => {

@@ -328,7 +328,7 @@ describe('results are written even if files fail', () => {
       {
         read: ({ request, error }) => {
           if (request.eventId === 'e1' && !error) throw new RangeError('Maximum call stack size exceeded');
-          return () => {};
+          return [];
         },
       },
     );
@@ -347,7 +347,7 @@ describe('results are written even if files fail', () => {
       {
         read: ({ request }) => {
           if (request.eventId === 'e1') throw new TypeError('not this one');
-          return () => {};
+          return [];
         },
       },
     );

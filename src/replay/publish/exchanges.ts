@@ -81,12 +81,12 @@ export function exchangeOf(
 /** Keeps the exchanges on disk until the replay ends: writing traces meanwhile would slow it down. */
 export const EXCHANGES_FILE = 'exchanges.spool.jsonl';
 
-export function exchangeFile(directory: string, sender: SenderFacts) {
-  const writer = new LineWriter(join(directory, EXCHANGES_FILE));
+export function exchangeFile(directory: string, sender: SenderFacts, onError?: (error: Error) => void) {
+  const writer = new LineWriter(join(directory, EXCHANGES_FILE), onError);
   return {
     /** @returns writes the line */
-    read: (measured: Measured, clock: RunClock) => {
-      const line = exchangeOf(measured, clock, sender);
+    read: (measured: Measured, clock: RunClock, captured?: ExchangeFacts['captured']) => {
+      const line = exchangeOf(measured, clock, sender, captured);
       return () => writer.write(line);
     },
     close: () => writer.close(),

@@ -35,10 +35,8 @@ export interface ResultSetOptions {
   directory: string;
   inputs: boolean;
   workerId: string;
-  /** Reads the outcome of a request for other files. @returns keeps it. If reading throws, nothing is kept */
-  read?: ((measured: Measured, clock: RunClock) => () => void) | undefined;
-  /** Called when a file with one line per request can no longer be written; `finish` throws the error as well. */
-  onError?(error: Error): void;
+  /** Reads the outcome of a request for other files. @returns functions that keep it. If reading throws, nothing is kept */
+  read?: ((measured: Measured, clock: RunClock) => readonly ((() => void) | undefined)[]) | undefined;
 }
 
 /** Reasons other than the skipped line itself: the line could not be read when it was due. */
@@ -59,11 +57,13 @@ export class ResultSet {
   readonly skipped: ReturnType<typeof skippedFile>;
   /** When the run's clock started, a time of `performance.now()`. */
   startAt = 0;
+  /** Aborted when a file with one line per request can no longer be written, such as on a full disk. `close` throws the error. */
+  readonly unwritable = new AbortController();
 
   constructor(options: ResultSetOptions) {
     this.#options = options;
     mkdirSync(options.directory, { recursive: true });
-    const { onError } = options;
+    const onError = (error: Error): void => this.unwritable.abort(error);
     this.#records = new LineWriter(this.#path(FILES.records), onError);
     this.skipped = skippedFile(options.directory, onError);
     this.inputs = options.inputs ? inputsFile(this.#path(FILES.inputs)) : undefined;
@@ -82,7 +82,7 @@ export class ResultSet {
     const epoch = (at: number): number => clock.epochMs(at);
     const { workerId, read } = this.#options;
     // Call everything that may throw first, so that an error leaves no part of the request behind.
-    const keep = [this.inputs?.read(measured.request), read?.(measured, clock)];
+    const keep = [this.inputs?.read(measured.request), ...(read?.(measured, clock) ?? [])];
     const record = recordLine(measured, clock, workerId);
     this.stats.add(measured, epoch);
     this.report.add(measured, this.startAt);

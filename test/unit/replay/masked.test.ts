@@ -70,10 +70,7 @@ async function kept(
       keepCaptured: true,
       ...(content && { redaction: redaction(content) }),
       ...masking,
-      read: (measured, clock) => {
-        const both = [replies.read(measured), exchanges.read(measured, clock)];
-        return () => both.forEach((keep) => void keep());
-      },
+      read: (measured, clock) => [replies.read(measured), exchanges.read(measured, clock)],
     },
   );
   await replies.finish();

@@ -16,8 +16,7 @@ import { capturedReplies } from '../../compare/with-captured.ts';
 import type { Measured } from '../../measure/measure.ts';
 import type { CollectorJson } from '../../measure/report-collector.ts';
 import type { RunStatsJson } from '../../measure/run-stats.ts';
-import { exchangeOf, traceNameOf } from '../../publish/exchanges.ts';
-import { LineWriter } from '../../results/line-writer.ts';
+import { EXCHANGES_FILE, exchangeFile, traceNameOf } from '../../publish/exchanges.ts';
 import { FILES, ResultSet } from '../../results/result-set.ts';
 import type { SendOutcome } from '../../send/job.ts';
 import { targetFacts } from '../target.ts';
@@ -42,8 +41,6 @@ export interface ShardResult extends ShardFigures {
   inputsLeftOut?: string | undefined;
 }
 
-const EXCHANGES_FILE = 'exchanges.jsonl';
-
 /** Collects the results of a shard on its disk, and uploads them at the end. */
 export class ShardResults {
   readonly #directory: string;
@@ -51,36 +48,29 @@ export class ShardResults {
   /** Present if replies are compared. */
   readonly #replies: ReturnType<typeof capturedReplies> | undefined;
   /** Present if the exchanges become traces. */
-  readonly #exchanges: LineWriter | undefined;
+  readonly #exchanges: ReturnType<typeof exchangeFile> | undefined;
   readonly #plan: StoredPlan;
   readonly #shard: ShardPlan;
-  /** Aborted when a file can no longer be written, such as on a full disk. `store` throws the error. */
-  readonly unwritable = new AbortController();
 
   /** @param directory of the files. Default: a new one */
   constructor(plan: StoredPlan, shard: ShardPlan, directory = mkdtempSync(join(tmpdir(), 'replay-shard-'))) {
-    const onError = (error: Error): void => this.unwritable.abort(error);
+    const { run, target, compare, mlflow } = plan;
     this.#directory = directory;
     const read = (measured: Measured, clock: RunClock) => this.#read(measured, clock);
-    this.set = new ResultSet({ directory, inputs: true, workerId: `shard_${shard.shard}`, read, onError });
+    this.set = new ResultSet({ directory, inputs: true, workerId: `shard_${shard.shard}`, read });
+    const onError = (error: Error): void => this.set.unwritable.abort(error);
     this.#shard = shard;
-    this.#replies = plan.compare ? capturedReplies(directory, onError) : undefined;
-    this.#exchanges = plan.mlflow ? new LineWriter(join(directory, EXCHANGES_FILE), onError) : undefined;
+    this.#replies = compare ? capturedReplies(directory, onError) : undefined;
+    const sender = { run, target: traceNameOf(targetFacts(target), run), mlflowRun: mlflow?.runId };
+    this.#exchanges = mlflow ? exchangeFile(directory, sender, onError) : undefined;
     this.#plan = plan;
   }
 
-  /** Reads the outcome of a request. @returns a function that writes the lines of the reply and of the exchange */
-  #read(measured: Measured, clock: RunClock): () => void {
-    const { target, run, mlflow, judge } = this.#plan;
+  /** Reads the outcome of a request. @returns functions that write the lines of the reply and of the exchange */
+  #read(measured: Measured, clock: RunClock) {
     const stored = this.#replies && comparedReply(measured);
-    const keep = this.#replies?.read(measured, stored);
-    const captured = judge && stored && pairOf(stored) ? capturedPlace(measured) : undefined;
-    const sender = { run, target: traceNameOf(targetFacts(target), run), mlflowRun: mlflow?.runId };
-    const exchange = this.#exchanges && exchangeOf(measured, clock, sender, captured);
-    return () => {
-      keep?.();
-      if (exchange !== undefined) this.#exchanges?.write(exchange);
-    };
+    const captured = this.#plan.judge && stored && pairOf(stored) ? capturedPlace(measured) : undefined;
+    return [this.#replies?.read(measured, stored), this.#exchanges?.read(measured, clock, captured)];
   }
 
   /**

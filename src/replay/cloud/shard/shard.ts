@@ -129,7 +129,7 @@ async function send(
         onMeasured: (measured, clock) => results.set.measured(measured, clock),
       },
       // Requests whose results cannot be kept are not sent: they would load the target without any use.
-      AbortSignal.any([stopping.signal, stop.signal, results.unwritable.signal]),
+      AbortSignal.any([stopping.signal, stop.signal, results.set.unwritable.signal]),
     );
     if (outcome.failure !== undefined) throw outcome.failure;
     return outcome;
