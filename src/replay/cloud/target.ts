@@ -49,33 +49,25 @@ function isEmulated({ AWS_ENDPOINT_URL: aws }: ReplayEnvironment): boolean {
  * @throws PermanentError `EndpointNotAllowed`, `InferenceComponentNotAllowed`, `UrlNotAllowed`, `SecretNotAllowed`
  */
 export function assertAllowed(target: ReplayInput['target'], environment: ReplayEnvironment): void {
-  type Name = PermanentErrorName;
-  const refuse = (name: Name, what: string, got: string, setting: string, allowed: readonly string[]): never => {
-    throw new PermanentError(name, `This stack's replays may not ${what}`, {
-      got,
-      expected: allowed.length > 0 ? allowed.join(', ') : `one that the setting ${setting} names; it is empty`,
-      where: setting,
-    });
+  type Door =
+    | 'REPLAY_ENDPOINT_NAMES'
+    | 'REPLAY_INFERENCE_COMPONENT_NAMES'
+    | 'REPLAY_URLS'
+    | 'REPLAY_HEADERS_SECRET_ARN';
+  const check = (name: PermanentErrorName, what: string, got: string | undefined, where: Door): void => {
+    const allowed = [environment[where] ?? []].flat();
+    if (got === undefined || allowed.includes(got)) return;
+    const expected = allowed.length > 0 ? allowed.join(', ') : `one that the setting ${where} names; it is empty`;
+    throw new PermanentError(name, `This stack's replays may not ${what}`, { got, expected, where });
   };
   if ('endpoint' in target) {
-    const { endpoint, inferenceComponent } = target;
-    const { REPLAY_ENDPOINT_NAMES: endpoints, REPLAY_INFERENCE_COMPONENT_NAMES: components } = environment;
-    if (!endpoints.includes(endpoint)) {
-      refuse('EndpointNotAllowed', 'invoke that endpoint', endpoint, 'REPLAY_ENDPOINT_NAMES', endpoints);
-    }
-    if (inferenceComponent !== undefined && !components.includes(inferenceComponent)) {
-      const setting = 'REPLAY_INFERENCE_COMPONENT_NAMES';
-      const what = 'invoke that inference component';
-      refuse('InferenceComponentNotAllowed', what, inferenceComponent, setting, components);
-    }
-    return;
-  }
-  const { REPLAY_URLS: urls, REPLAY_HEADERS_SECRET_ARN: secret } = environment;
-  const { origin } = new URL(target.url);
-  if (!urls.includes(origin)) refuse('UrlNotAllowed', 'send to that URL', origin, 'REPLAY_URLS', urls);
-  if (target.headersSecretArn !== undefined && target.headersSecretArn !== secret) {
-    const allowed = secret === undefined ? [] : [secret];
-    refuse('SecretNotAllowed', 'read that secret', target.headersSecretArn, 'REPLAY_HEADERS_SECRET_ARN', allowed);
+    const { endpoint, inferenceComponent: component } = target;
+    check('EndpointNotAllowed', 'invoke that endpoint', endpoint, 'REPLAY_ENDPOINT_NAMES');
+    const what = 'invoke that inference component';
+    check('InferenceComponentNotAllowed', what, component, 'REPLAY_INFERENCE_COMPONENT_NAMES');
+  } else {
+    check('UrlNotAllowed', 'send to that URL', new URL(target.url).origin, 'REPLAY_URLS');
+    check('SecretNotAllowed', 'read that secret', target.headersSecretArn, 'REPLAY_HEADERS_SECRET_ARN');
   }
 }
 

@@ -3,7 +3,6 @@ import { createWriteStream } from 'node:fs';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
-import { PermanentError } from '../../core/errors/errors.ts';
 import { FILES } from '../results/result-set.ts';
 import { type Disposable, inCopies, parseS3Location } from '../source/open-source.ts';
 import { REPLIES_FILE } from './replies-file.ts';
@@ -11,7 +10,7 @@ import { COMPARE_FILE } from './with-captured.ts';
 
 /** The files of a run that a comparison reads. */
 const FIGURES = [FILES.replay, COMPARE_FILE];
-/** The files of its requests, which are in parts. Only the first must exist. */
+/** The files of its requests, which are in parts. */
 const REQUESTS = [FILES.records, REPLIES_FILE];
 /** The folders with the results and with the parts under an execution's prefix. */
 const RESULTS = 'results/';
@@ -35,18 +34,14 @@ async function findResults(location: string, storage: Storage): Promise<Map<stri
     const name = wanted.get(object.key);
     if (name !== undefined) found.set(name, [...(found.get(name) ?? []), object]);
   }
-  if (found.has(FILES.records)) return found;
-  throw new PermanentError('NotAReplay', 'The location has no results of a replay', {
-    got: location,
-    expected: 's3://bucket/replays/<execution> of a cloud replay that has sent requests',
-  });
+  return found;
 }
 
 /**
  * Opens the results of a run. Results in S3 are copied to a temporary directory.
  *
  * @param location a directory, or `s3://bucket/replays/<execution>`, with or without `/results/`
- * @throws PermanentError `NotAReplay`, and errors of the storage
+ * @throws errors of the storage
  *
  * @example
  *     const run = await openRun('s3://work/replays/nightly', openStorage);

@@ -128,9 +128,9 @@ async function readRequests(path: string) {
 export async function readRun(directory: string, location = directory) {
   const records = join(directory, FILES.records);
   if (!existsSync(records)) {
-    throw new PermanentError('NotAReplay', 'The directory has no results of a replay', {
-      got: directory,
-      expected: `a directory with ${FILES.records}`,
+    throw new PermanentError('NotAReplay', 'The location has no results of a replay', {
+      got: location,
+      expected: `a directory with ${FILES.records}, or s3://bucket/replays/<execution> of a replay that has sent requests`,
     });
   }
   const own = await readJson(join(directory, FILES.replay));

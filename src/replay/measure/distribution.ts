@@ -17,10 +17,7 @@ const middleOf = (bucket: number): number => (bucket < EXACT ? bucket : EXACT * 
 
 export const PERCENTILES = [1, 5, 10, 25, 50, 75, 90, 95, 99] as const;
 
-type Summary = Record<
-  'avg' | 'p1' | 'p5' | 'p10' | 'p25' | 'p50' | 'p75' | 'p90' | 'p95' | 'p99' | 'min' | 'max' | 'std' | 'count' | 'sum',
-  number
->;
+type Summary = Record<'avg' | `p${(typeof PERCENTILES)[number]}` | 'min' | 'max' | 'std' | 'count' | 'sum', number>;
 
 /**
  * A histogram of one metric.
@@ -77,11 +74,7 @@ export class Distribution {
    * the maximum.
    */
   percentile(percent: number): number {
-    return this.#at(((this.count - 1) * percent) / 100);
-  }
-
-  /** Returns the value at a position among the sorted values, counted from 0. Interpolates between two values. */
-  #at(place: number): number {
+    const place = ((this.count - 1) * percent) / 100;
     const before = Math.floor(place);
     let seen = 0;
     let start: number | undefined;
@@ -95,15 +88,12 @@ export class Distribution {
     return start ?? 0;
   }
 
-  get std(): number {
-    return this.count === 0 ? 0 : Math.sqrt(this.#squares / this.count);
-  }
-
   /** @returns `undefined` if the distribution is empty */
   summary(): Summary | undefined {
     if (this.count === 0) return undefined;
     const percentiles = Object.fromEntries(PERCENTILES.map((percent) => [`p${percent}`, this.percentile(percent)]));
-    const { min, max, std, count, sum, mean: avg } = this;
+    const { min, max, count, sum, mean: avg } = this;
+    const std = Math.sqrt(this.#squares / count);
     return { avg, ...percentiles, min, max, std, count, sum } as Summary;
   }
 

@@ -5,7 +5,7 @@
 
 import { Random } from '../../core/values/random.ts';
 import { Body } from '../reply/content.ts';
-import { Distribution, type DistributionJson } from './distribution.ts';
+import { Distribution } from './distribution.ts';
 import { bodyPreview, type Measured, repliedBody, sentBody } from './measure.ts';
 
 /** Buckets of time in a chart. If there are more, they are merged in pairs. */
@@ -28,7 +28,7 @@ export class TimeBucket {
   maxEffective = 0;
   readonly latency = new Distribution(LATENCY_SCALE);
 
-  add(other: BucketJson): void {
+  add(other: ReturnType<TimeBucket['toJSON']>): void {
     this.sent += other.sent;
     this.completed += other.completed;
     this.failed += other.failed;
@@ -36,13 +36,10 @@ export class TimeBucket {
     this.latency.merge(other.latency);
   }
 
-  toJSON(): BucketJson {
-    return { ...this, latency: this.latency.toJSON() };
+  toJSON() {
+    const { sent, completed, failed, maxEffective, latency } = this;
+    return { sent, completed, failed, maxEffective, latency: latency.toJSON() };
   }
-}
-
-interface BucketJson extends Record<'sent' | 'completed' | 'failed' | 'maxEffective', number> {
-  latency: DistributionJson;
 }
 
 /** Seconds after the start, latency in ms, and the random number by which it was drawn. */
