@@ -203,15 +203,6 @@ test('reads window times without an offset as UTC, like captured times', async (
   }
 });
 
-test('rejects headers for a SageMaker endpoint, which does not forward them', async () => {
-  const file = folder.write('a.jsonl', lines(1));
-  const args = ['replay', file, '--endpoint', 'e', '--region', 'eu-west-1', '--header', 'X-A: b'];
-  expect(await runHere(args)).toMatchObject({
-    code: 2,
-    stderr: expect.stringContaining('--header has no effect without --url'),
-  });
-});
-
 test('does not count intentionally canceled requests as failures for the exit code', async () => {
   const strict = ['--max-error-rate', '0', '--request-cancellation-delay', '0.02'];
   const slow = folder.write('a.jsonl', lines(20, '[[latency 500]]'));
@@ -245,18 +236,6 @@ test('does not count intentionally canceled requests as failures for the exit co
     code: 1,
     stdout: expect.stringMatching(/failed: 20\ncancelled: [1-9]/),
   });
-});
-
-test('stops on Ctrl-C during the warm-up', async () => {
-  const file = folder.write('a.jsonl', lines(20, '[[latency 60000]]'));
-  const running = startCli([
-    ...['replay', file, '--url', endpoint.url, '--warmup', '20', '--quiet', '--no-report', '-o', out],
-  ]);
-  while (endpoint.arrivals.count < 8) await new Promise((resolve) => setTimeout(resolve, 20));
-  process.kill(running.pid, 'SIGINT');
-  expect(await running.done).toMatchObject({ code: 130, stdout: expect.stringContaining('sent: 0') });
-  expect(endpoint.arrivals.count).toBe(8);
-  expect(existsSync(join(out, 'profile_export_aiperf.json'))).toBe(true);
 });
 
 test('removes control characters of the target from the terminal output', async () => {

@@ -46,19 +46,17 @@ const folder = 'my-endpoint/AllTraffic/2026/11/20/10/';
 const source = { prefix: `${folder}doors/` };
 const onAws = { AWS_ENDPOINT_URL: undefined };
 
-test.each([
-  ...['http://localhost', 'http://LOCALHOST', 'http://127.0.0.1', 'http://127.1', 'http://2130706433'],
-  ...['http://0177.0.0.1', 'http://0x7f000001', 'http://0', 'http://[::1]', 'http://[::ffff:127.0.0.1]'],
-  ...['http://[::ffff:7f00:1]', 'http://[64:ff9b::127.0.0.1]', 'http://[2002:7f00:1::]'],
-  ...['http://169.254.169.254'],
-])('a function on AWS does not connect to %s, although the origin is named', async (host) => {
-  const run = cloud.run({ source, target: { url: `${host}:${port}/invocations` } }, onAws);
-  const { shards } = await run.plan(0);
-  expect(shards).toBe(1);
-  await expect(run.shard(0)).rejects.toMatchObject({ name: 'AddressNotAllowed' });
-  expect(endpoint.requests).toEqual([]);
-  expect(await run.summarize()).toMatchObject({ ok: false });
-});
+test.each(['http://LOCALHOST', 'http://2130706433', 'http://[::ffff:7f00:1]', 'http://169.254.169.254'])(
+  'a function on AWS does not connect to %s, although the origin is named',
+  async (host) => {
+    const run = cloud.run({ source, target: { url: `${host}:${port}/invocations` } }, onAws);
+    const { shards } = await run.plan(0);
+    expect(shards).toBe(1);
+    await expect(run.shard(0)).rejects.toMatchObject({ name: 'AddressNotAllowed' });
+    expect(endpoint.requests).toEqual([]);
+    expect(await run.summarize()).toMatchObject({ ok: false });
+  },
+);
 
 test('an emulator that is only on its link opens no door either', async () => {
   const run = cloud.run({ source, target: { url: endpoint.url } }, { AWS_ENDPOINT_URL: 'http://169.254.1.1:4566' });
@@ -86,12 +84,6 @@ test('the captures of a judge below the same prefix are not replayed', async () 
   }
 });
 
-test('it connects to its own machine where AWS is there too, as an emulator is', async () => {
-  const run = cloud.run({ source, target: { url: endpoint.url } });
-  expect(await run.all(0)).toMatchObject({ ok: true });
-  expect(endpoint.requests).toHaveLength(2);
-});
-
 test('one address among those of a name is enough to refuse it, and nothing is sent', async () => {
   const origin = { tls: false, hostname: 'candidate.example', port, refuses: isOwnAddress };
   const pool = new ConnectionPool(origin, async () => ['10.255.255.1', '127.0.0.1']);
@@ -111,15 +103,8 @@ test('a redirect is a failed request, and is not followed', async () => {
   expect(endpoint.requests).toEqual([]);
 });
 
-test('a URL that the settings do not name is refused by planning, and by a shard whose plan names another one', async () => {
+test('a shard refuses a URL that the settings do not name, if its plan names another one', async () => {
   const named = { REPLAY_URLS: ['https://candidate.example'] };
-  const stranger = cloud.run({ source, target: { url: endpoint.url } }, named);
-  await expect(stranger.plan(0)).rejects.toMatchObject({
-    name: 'UrlNotAllowed',
-    message: expect.stringMatching(/expected: https:\/\/candidate\.example; where: REPLAY_URLS$/),
-  });
-  expect(await cloud.keys(replayKeys.prefix(stranger.name))).toEqual([]);
-
   const run = cloud.run({ source, target: { url: 'https://candidate.example' } }, named);
   await run.plan(0);
   const changed = { ...(await run.stored()), target: { url: endpoint.url } };

@@ -320,18 +320,7 @@ describe('evaluating a cloud replay', () => {
     });
   });
 
-  test('names a missing plan and invalid options', async () => {
-    const run = all.cloud.run({});
-    await expect(run.shard(0)).rejects.toMatchObject({ name: 'ReplayNotPlanned' });
-    await expect(all.cloud.run({ target: { url: all.endpoint.url }, judgeBudgetUsd: 1 }).plan(0)).rejects.toMatchObject(
-      {
-        name: 'InvalidReplayInput',
-        message: expect.stringContaining('judgeBudgetUsd'),
-      },
-    );
-    await expect(all.cloud.run({ target: { url: all.endpoint.url }, experiment: 'x' }).plan(0)).rejects.toMatchObject({
-      name: 'InvalidReplayInput',
-      message: expect.stringContaining('experiment'),
-    });
+  test('names a missing plan', async () => {
+    await expect(all.cloud.run({}).shard(0)).rejects.toMatchObject({ name: 'ReplayNotPlanned' });
   });
 });

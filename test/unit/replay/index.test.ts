@@ -30,20 +30,6 @@ async function entries(index: SortedIndex): Promise<IndexEntry[]> {
 }
 
 describe('lines of a file', () => {
-  async function lines(content: string | Buffer): Promise<string[]> {
-    const path = join(directory, 'lines');
-    writeFileSync(path, content);
-    const found: string[] = [];
-    for await (const { line, bytes } of scanFile(path)) found.push(`${line} ${bytes?.toString() ?? ''}`);
-    return found;
-  }
-
-  test('exclude blank lines, line endings and a byte order mark', async () => {
-    expect(await lines('\ufeffone\r\n\n  \t\r\ntwo\nthree')).toEqual(['1 one', '4 two', '5 three']);
-    expect(await lines('')).toEqual([]);
-    expect(await lines('\n\n')).toEqual([]);
-  });
-
   test('equal those of the pipeline byte for byte, so that their traces have the same ids', async () => {
     const content = Buffer.from('\ufeff{"a":1}\r\r\n\f\n\v \r\n{"b":2}\r\r\n {"c":3} \r');
     const path = join(directory, 'lines');
@@ -55,22 +41,6 @@ describe('lines of a file', () => {
     const found: unknown[] = [];
     for await (const { line, bytes } of scanFile(path)) found.push([line, traceIdOf('1', bytes ?? Buffer.alloc(0))]);
     expect(found).toEqual(expected);
-    expect(await lines(content)).toEqual(['1 {"a":1}', '4 {"b":2}', '5  {"c":3} ']);
-  });
-
-  test('may be longer than one disk read', async () => {
-    const long = 'x'.repeat(3 * 1024 * 1024 + 7);
-    expect(await lines(`a\n${long}\nb`)).toEqual(['1 a', `2 ${long}`, '3 b']);
-  });
-
-  test('are at the place that they state', async () => {
-    const path = join(directory, 'places');
-    const content = '\ufeff{"a":1}\r\n\n{"b":2}\n{"c":3}';
-    writeFileSync(path, content);
-    const bytes = Buffer.from(content);
-    for await (const { bytes: line, start, length } of scanFile(path)) {
-      expect(bytes.subarray(start, start + length)).toEqual(line);
-    }
   });
 });
 

@@ -1,5 +1,8 @@
-/** The options of a replay. */
+/** The options of a replay, and what the command says about them. */
 import replayCommand from '../../../bin/commands/replay.ts';
+import { connectPairwiseJudge } from '../../../bin/commands/replay-services.ts';
+import { awsFailure } from '../../../src/core/errors/aws-failures.ts';
+import { durationText } from '../../../src/core/text/terminal-text.ts';
 import { REPLIES_FILE } from '../../../src/replay/compare/replies-file.ts';
 import { COMPARE_FILE, JUDGED_FILE } from '../../../src/replay/compare/with-captured.ts';
 import { replayInferenceId } from '../../../src/replay/marks/believe.ts';
@@ -39,6 +42,7 @@ describe('options', () => {
     [['--tracking-uri', 'http://h'], /--tracking-uri has no effect without --mlflow/],
     [['--judge-model', 'm'], /--judge-model has no effect without --judge/],
     [['--url', 'h', '--from', '2026-11-20T10:00:00Z', '--to', '2026-11-20T10:00:00Z'], /--from before --to/],
+    [['--endpoint', 'e', '--header', 'X-A: b'], /--header has no effect without --url/],
     [['--dry-run', '--url', 'nonsense://x'], /The target is not a URL; got: nonsense:\/\/x/],
   ])('rejects %j on the command line', async (given, message) => {
     const command = replayCommand()
@@ -111,4 +115,30 @@ describe('options', () => {
 test('RESULT_FILES lists every file that a run can create', () => {
   const later = [REPLIES_FILE, COMPARE_FILE, JUDGED_FILE, REFUSED_FILE, 'comparison.json', 'comparison.html'];
   expect([...RESULT_FILES]).toEqual([...Object.values(FILES), ...later]);
+});
+
+test.each([
+  [0, '0.0 s'],
+  [59.94, '59.9 s'],
+  [61, '1 min 1 s'],
+  [9_366, '2 h 36 min'],
+  [7_200, '2 h'],
+  [23_704_230, '274 d 8 h'],
+])('formats %d seconds as %s', (seconds, text) => {
+  expect(durationText(seconds)).toBe(text);
+});
+
+test('rejects a judge without a region or credentials before anything is sent', async () => {
+  const before = { ...process.env };
+  for (const name of Object.keys(process.env)) if (name.startsWith('AWS_')) delete process.env[name];
+  const none = { AWS_EC2_METADATA_DISABLED: 'true', AWS_CONFIG_FILE: '/none', AWS_SHARED_CREDENTIALS_FILE: '/none' };
+  Object.assign(process.env, none, { AWS_REGION: 'eu-west-1', DOTENV_CONFIG_PATH: '/none' });
+  try {
+    const connected = (): Promise<unknown> => connectPairwiseJudge({ budget: 20 }).catch(awsFailure);
+    expect(await connected()).toMatchObject({ name: 'AwsCredentialsMissing' });
+    delete process.env.AWS_REGION;
+    expect(await connected()).toMatchObject({ name: 'AwsRegionMissing' });
+  } finally {
+    process.env = before;
+  }
 });

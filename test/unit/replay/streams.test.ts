@@ -131,47 +131,16 @@ describe('a streamed reply', () => {
     expect(read(text, contentType)).toMatchObject({ content: { text: 'ab' }, contentAt: [10, expect.any(Number)] });
   });
 
-  test.each([
-    [
-      'OpenAI’s',
-      [
-        event({
-          choices: [{ delta: { tool_calls: [{ index: 0, id: 'c1', function: { name: 'f', arguments: '' } }] } }],
-        }),
-        event({ choices: [{ delta: { tool_calls: [{ index: 0, function: { arguments: '{"a":' } }] } }] }),
-        event({ choices: [{ delta: { tool_calls: [{ index: 0, function: { arguments: '1}' } }] } }] }),
-        event({ choices: [{ delta: {}, finish_reason: 'tool_calls' }] }),
-      ],
-    ],
-    [
-      'Anthropic’s',
-      [
-        event({
-          type: 'content_block_start',
-          index: 1,
-          content_block: { type: 'tool_use', id: 'c1', name: 'f', input: {} },
-        }),
-        event({ type: 'content_block_delta', index: 1, delta: { type: 'input_json_delta', partial_json: '{"a":' } }),
-        event({ type: 'content_block_delta', index: 1, delta: { type: 'input_json_delta', partial_json: '1}' } }),
-        event({ type: 'message_delta', delta: { stop_reason: 'tool_use' }, usage: { output_tokens: 3 } }),
-      ],
-    ],
-  ])('that calls a tool, in %s form, has the call of a whole reply', (_, events) => {
+  test('that calls a tool has the times of the pieces of the call', () => {
+    const call = (fields: object) => event({ choices: [{ delta: { tool_calls: [{ index: 0, ...fields }] } }] });
+    const events = [
+      call({ id: 'c1', function: { name: 'f', arguments: '' } }),
+      ...['{"a":', '1}'].map((piece) => call({ function: { arguments: piece } })),
+      event({ choices: [{ delta: {}, finish_reason: 'tool_calls' }] }),
+    ];
     expect(read(events.join('|'))).toMatchObject({
       contentAt: [10, 20, 30],
       content: { text: '', toolCalls: [{ id: 'c1', type: 'function', function: { name: 'f', arguments: '{"a":1}' } }] },
-    });
-  });
-
-  test('may count its input tokens in its first event', () => {
-    const { content } = read(
-      event({ type: 'message_start', message: { usage: { input_tokens: 7, output_tokens: 1 } } }) +
-        event({ type: 'content_block_delta', delta: { text: 'hi' } }) +
-        event({ type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 5 } }),
-    );
-    expect(content).toMatchObject({
-      usage: { inputTokens: 7, outputTokens: 5, totalTokens: 12 },
-      finishReasons: ['end_turn'],
     });
   });
 
@@ -190,23 +159,6 @@ describe('a streamed reply', () => {
     expect(read(event({ type: 'ping' }) + event({ choices: [{ delta: { content: 'a' } }] })).contentAt).toEqual([10]);
   });
 
-  test('states whether it is complete, if its form has an end marker', () => {
-    const ended = (text: string): boolean | undefined => read(text).content.ended;
-    const chunk = event({ choices: [{ delta: { content: 'a' } }] });
-    expect(ended(chunk)).toBe(false);
-    expect(ended(`${chunk}data: [DONE]\n\n`)).toBe(true);
-    expect(ended(chunk + event({ choices: [{ delta: {}, finish_reason: 'stop' }] }))).toBe(true);
-    expect(ended('data: plain text\n\n')).toBeUndefined();
-  });
-
-  test('that contains an error is an error', () => {
-    expect(read(event({ error: { message: 'overloaded', code: 503 } })).content.error).toEqual({
-      code: 503,
-      type: undefined,
-      message: 'overloaded',
-    });
-  });
-
   test('in SageMaker’s frames is read, and so is an exception', () => {
     const reader = new SageMakerStreamReader();
     reader.piece(payloadPart(Buffer.from(event({ choices: [{ delta: { content: 'hi' } }] }))), 5);
@@ -217,51 +169,6 @@ describe('a streamed reply', () => {
     cut.piece(payloadPart(Buffer.from('x')).subarray(0, 20), 5);
     cut.end();
     expect(cut.inner.problem).toContain('inside a message');
-  });
-});
-
-describe('a whole reply', () => {
-  test.each([
-    [
-      {
-        choices: [{ message: { content: 'hi' }, finish_reason: 'stop' }],
-        usage: { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 },
-      },
-      { text: 'hi', usage: { inputTokens: 1, outputTokens: 2, totalTokens: 3 } },
-    ],
-    [
-      {
-        choices: [{ message: { content: null, tool_calls: [{ id: 'c', function: { name: 'f', arguments: '{}' } }] } }],
-      },
-      { text: '', toolCalls: [{ id: 'c', function: { name: 'f', arguments: '{}' } }] },
-    ],
-    [{ choices: [{ text: 'hi' }] }, { text: 'hi' }],
-    [
-      { generated_text: 'hi', details: { generated_tokens: 4 } },
-      { text: 'hi', usage: { outputTokens: 4 } },
-    ],
-    [[{ generated_text: 'hi' }], { text: 'hi' }],
-    [[[{ generated_text: 'hi' }]], { text: 'hi' }],
-    [
-      { type: 'message', content: [{ type: 'text', text: 'hi' }], usage: { input_tokens: 1, output_tokens: 2 } },
-      { text: 'hi', usage: { inputTokens: 1, outputTokens: 2, totalTokens: 3 } },
-    ],
-    [
-      { object: 'error', message: 'too long', type: 'BadRequestError', code: 400 },
-      { error: { code: 400, type: 'BadRequestError', message: 'too long' } },
-    ],
-    [
-      { error: 'Input validation error', error_type: 'validation' },
-      { error: { type: 'validation', message: 'Input validation error' } },
-    ],
-    [{ predictions: [1, 2] }, { text: '' }],
-    [
-      { choices: [{ message: { content: 'An "error" object is {"error": …}' } }] },
-      { text: 'An "error" object is {"error": …}' },
-    ],
-  ])('%j', (value, expected) => {
-    const reply = new Body(Buffer.from(JSON.stringify(value)), 'application/json');
-    expect(readReplyContent(reply, undefined)).toMatchObject(expected);
   });
 });
 

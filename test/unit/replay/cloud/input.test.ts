@@ -1,11 +1,13 @@
-/** The input of a cloud replay: defaults, limits and invalid values. */
+/** The input of a cloud replay: defaults, limits and invalid values, and its judge. */
 
 import { type ReplayEnvironment, readReplayEnvironment } from '../../../../src/core/settings/environment.ts';
 import { shardBounds } from '../../../../src/replay/cloud/limits.ts';
 import { parseReplayInput } from '../../../../src/replay/cloud/plan/input.ts';
+import { planJudge } from '../../../../src/replay/cloud/plan/plan-evaluation.ts';
 import { targetFacts } from '../../../../src/replay/cloud/target.ts';
 import { DEFAULT_OPTIONS } from '../../../../src/replay/options.ts';
 import { parseHeaders } from '../../../../src/replay/targets/url-target.ts';
+import { withVariables } from '../../../helpers/aws-answers.ts';
 import { TEST_VARIABLES } from '../../../helpers/test-environment.ts';
 
 const VARIABLES = {
@@ -147,14 +149,6 @@ test('reads the headers of a secret, and never shows them', () => {
 });
 
 describe('shardBounds', () => {
-  test('fits a window, the slowest reply and the upload into 15 minutes', () => {
-    for (const timeout of [1, 60, 600, 770]) {
-      const { windowMs } = shardBounds({ ...DEFAULT_OPTIONS, timeout }, {});
-      expect(windowMs / 1000 + timeout + 10 + 90).toBeCloseTo(900, 6);
-      expect(windowMs).toBeGreaterThanOrEqual(30_000);
-    }
-  });
-
   test('the input can only lower the limits', () => {
     const asked = shardBounds(DEFAULT_OPTIONS, { seconds: 2, requests: 3, requestsPerSecond: 4 });
     expect(asked).toMatchObject({ windowMs: 2_000, requests: 3, perSecond: 4 });
@@ -185,4 +179,21 @@ test('rejects the query of a URL and does not show it', () => {
     kind: 'url',
     url: 'https://host/p?api-version=<redacted>',
   });
+});
+
+const model = 'vendor.unpriced-model';
+const planned = () =>
+  planJudge({ judge: { budgetUsd: 5 } } as never, {
+    environment: { BEDROCK_MODEL_ID: model, EVALUATION_BUDGET_USD: 5, JUDGE_PRICES: {}, MLFLOW_EXPERIMENT_NAME: 'e' },
+    checkJudgeModel: async () => undefined,
+    mlflow: () => Promise.reject(new Error('not asked')),
+  });
+
+test('a stand-in is not named as the model, and needs no price', () =>
+  withVariables({ AWS_ENDPOINT_URL_BEDROCK_RUNTIME: 'http://127.0.0.1:1/stand-in' }, async () => {
+    expect(await planned()).toEqual({ model: `stand-in for bedrock:/${model}`, budgetUsd: 5 });
+  }));
+
+test('a model whose price is unknown is refused', async () => {
+  await expect(planned()).rejects.toMatchObject({ name: 'JudgePriceUnknown' });
 });

@@ -1,14 +1,11 @@
 /** Reading captured records in order from S3. */
 import fc from 'fast-check';
-import { scanLines } from '../../../../src/captures/lines/scan-lines.ts';
 import { DEFAULT_MAX_LINE_BYTES } from '../../../../src/core/values/line-bound.ts';
 import type { CaptureObject } from '../../../../src/replay/cloud/work-bucket/schedule-file.ts';
 import { objectReader, scannersOf } from '../../../../src/replay/cloud/work-bucket/schedule-file.ts';
-import { scanFile } from '../../../../src/replay/source/lines.ts';
 import { coalesce } from '../../../../src/replay/source/range-reader.ts';
 import type { IndexEntry } from '../../../../src/replay/source/types.ts';
 import { MemoryStorage } from '../../../doubles/memory-storage.ts';
-import { ReplayFolder } from '../../../helpers/replay.ts';
 
 const entry = (file: number, start: number, length: number): IndexEntry => ({
   timeMs: 0,
@@ -75,31 +72,6 @@ describe('the reader of ranges', () => {
     });
     expect((await reader.read(entries[1] as IndexEntry)).toString()).toBe('abc');
   });
-});
-
-test('lines of a stream equal those of a file, for any chunk size', async () => {
-  const folder = new ReplayFolder();
-  await fc.assert(
-    fc.asyncProperty(
-      fc.array(fc.constantFrom('a', 'bc', '{"x":1}', '', ' ', '\r', '\u00e4'), { maxLength: 30 }),
-      fc.integer({ min: 1, max: 9 }),
-      fc.boolean(),
-      async (lines, cut, bom) => {
-        const path = folder.write('x.jsonl', [`${bom ? '\ufeff' : ''}${lines[0] ?? ''}`, ...lines.slice(1)]);
-        const bytes = Buffer.from(`${bom ? '\ufeff' : ''}${lines.join('\n')}\n`);
-        async function* blocks() {
-          for (let at = 0; at < bytes.length; at += cut) yield bytes.subarray(at, at + cut);
-        }
-        const read = async (from: ReturnType<typeof scanLines>) => {
-          const found: unknown[] = [];
-          for await (const { bytes: own, ...place } of from) found.push([own?.toString(), place]);
-          return found;
-        };
-        expect(await read(scanLines(blocks(), DEFAULT_MAX_LINE_BYTES))).toEqual(await read(scanFile(path)));
-      },
-    ),
-    { numRuns: 60 },
-  );
 });
 
 test('prefetches the next blocks, also of the next objects', async () => {

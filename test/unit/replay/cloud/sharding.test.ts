@@ -80,28 +80,14 @@ test('assigns every request to one shard, with its place, time and order', async
           expect(dueMs).toBeGreaterThanOrEqual(entries[i - 1]?.dueMs ?? 0);
         return entries.map(({ entry, dueMs, number }) => {
           expect(number).toBe(entry.line - 1);
-          return [
-            files[entry.file]?.name,
-            files[entry.file]?.etag,
-            entry.line,
-            entry.start,
-            entry.length,
-            entry.timeMs,
-            dueMs,
-          ];
+          const { name, etag } = files[entry.file] as CaptureObject;
+          return { ...entry, file: 0, name, etag, dueMs };
         });
       });
-      const expected = all.map(({ entry, dueMs }) => [
-        `f${entry.file}.jsonl`,
-        `e${entry.file}`,
-        entry.line,
-        entry.start,
-        entry.length,
-        entry.timeMs,
-        dueMs,
-      ]);
-      const byLine = (a: unknown[], b: unknown[]): number => Number(a[2]) - Number(b[2]);
-      expect(lines.sort(byLine)).toEqual(expected);
+      const expected = all.map(({ entry, dueMs }) => {
+        return { ...entry, file: 0, name: `f${entry.file}.jsonl`, etag: `e${entry.file}`, dueMs };
+      });
+      expect(lines.sort((a, b) => a.line - b.line)).toEqual(expected);
     }),
     { numRuns: 60 },
   );
@@ -156,14 +142,13 @@ test('the shares of a concurrency add up to it, and each stripe has at least 1',
 });
 
 test('pauses need no shard', async () => {
-  const shards = await shardsFor([0, 5, 3_600_000, 3_600_005].map(scheduled1), BOUNDS);
+  const shards = await shardsFor(
+    [0, 5, 3_600_000, 3_600_005].map((due, i) => scheduled(due, i)),
+    BOUNDS,
+  );
   const dues = shards.map(({ schedule }) => schedule.entries.map(({ dueMs }) => dueMs).join(' '));
   expect(dues).toEqual(['0 5', '3600000 3600005']);
 });
-
-function scheduled1(dueMs: number, i: number): ScheduledEntry {
-  return scheduled(dueMs, i);
-}
 
 describe('rejects replays that are too large', () => {
   const refused = (name: string, message = '') => ({ name, message: expect.stringContaining(message) });
@@ -184,7 +169,7 @@ describe('rejects replays that are too large', () => {
   });
 
   test('a concurrency cap over several windows', async () => {
-    const all = [0, 9_999, 10_000].map(scheduled1);
+    const all = [0, 9_999, 10_000].map((due, i) => scheduled(due, i));
     const capped = { ...BOUNDS, concurrency: 2 };
     expect((await plansFor(all.slice(0, 2), capped)).plans).toHaveLength(1);
     await expect(plansFor(all, capped)).rejects.toMatchObject(refused('CappedReplayTooLong'));

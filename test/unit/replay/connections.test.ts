@@ -1,8 +1,9 @@
-/** The addresses that a replay in the cloud never connects to. */
+/** The addresses that a replay in the cloud never connects to, and the number of connections that are opened ahead. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { isOwnAddress } from '../../../src/replay/cloud/target.ts';
 import { ConnectionPool } from '../../../src/replay/http/pool.ts';
+import { sparesNeeded } from '../../../src/replay/send/warmer.ts';
 
 test.each(
   (
@@ -47,3 +48,24 @@ test('a name that means a refused address later is still connected to at the add
     server.close();
   }
 });
+
+type ConnectionNeed = Parameters<typeof sparesNeeded>[0];
+
+const need = (more: Partial<ConnectionNeed>): number =>
+  sparesNeeded({ soon: 0, peak: 100, inFlight: 0, young: 0, limit: 4096, ...more });
+
+test.each<[string, Partial<ConnectionNeed>, number]>([
+  ['opens all for the next burst if nothing is in flight', {}, 100],
+  [
+    'opens none while a burst of the same size is in flight, since it returns its connections',
+    { inFlight: 100, young: 100 },
+    0,
+  ],
+  ['opens the difference for a larger burst', { inFlight: 60, young: 60 }, 40],
+  ['opens none if more requests are in flight than will be due', { inFlight: 300, young: 300 }, 0],
+  ['opens all while the target stalls, since no connection may be returned', { inFlight: 100, young: 0 }, 100],
+  ['opens all for a burst that is due before the replies', { soon: 100, inFlight: 100, young: 100 }, 100],
+  ['opens only the other half of a burst that is half sent', { soon: 40, inFlight: 60, young: 60 }, 40],
+  ['opens no more than the concurrency cap allows', { inFlight: 30, limit: 50 }, 20],
+  ['opens none at the concurrency cap', { inFlight: 50, limit: 50 }, 0],
+])('%s', (_, more, spare) => expect(need(more)).toBe(spare));
