@@ -7,7 +7,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
-import { destroyClients } from '../bin/operate/aws-clients.ts';
 import { nodeOptions } from '../lib/settings/function-environment.ts';
 import type { Log } from '../local/python/python-environment.ts';
 import { emulatedClients } from '../local/servers/emulated-clients.ts';
@@ -96,7 +95,6 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
     const report = await runBundled<SideReport>('ground-truth-support/side.ts', [JSON.stringify(input)], env);
     return result(report, count, hours);
   } finally {
-    destroyClients(clients);
     await aws.stop();
   }
 }

@@ -1,6 +1,5 @@
 /** Weeks of a ledger in an emulated S3: a run a minute, 18 scorers, 3 variants; and a process that reads them. */
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
-import { destroyClients } from '../../bin/operate/aws-clients.ts';
 import type { Log } from '../../local/python/python-environment.ts';
 import { emulatedClients } from '../../local/servers/emulated-clients.ts';
 import { startMiniStack } from '../../local/servers/ministack.ts';
@@ -147,7 +146,6 @@ export async function withMonth<T>(
       writeFolded: (captures) => writeUnsummed(to, captures, random),
     });
   } finally {
-    destroyClients(clients);
     await aws.stop();
   }
 }

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { CreateBucketCommand, PutObjectCommand } from '@aws-sdk/client-s3';
-import { type AwsClients, destroyClients } from '../../bin/operate/aws-clients.ts';
+import type { AwsClients } from '../../bin/operate/aws-clients.ts';
 import { functionEnvironment, nodeOptions } from '../../lib/settings/function-environment.ts';
 import { parseSettings } from '../../lib/settings/settings.ts';
 import { ensurePythonEnvironment, type Log, type PythonEnvironment } from '../../local/python/python-environment.ts';
@@ -181,7 +181,6 @@ export class BenchStack {
   }
 
   async stop(): Promise<void> {
-    destroyClients(this.#parts.clients);
     await Promise.all([this.mlflow.stop(), this.judge.close(), this.#parts.ministack.stop()]);
     rmSync(this.directory, { recursive: true, force: true });
   }

@@ -2,14 +2,12 @@
 
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
-import type { MlflowClient } from '../../src/mlflow/client.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { findExperiment } from '../../src/mlflow/experiments.ts';
-import type { Experiment } from '../../src/mlflow/types.ts';
 import { type FlagsOf, option, options } from './options.ts';
 import { type About, jsonOption } from './output.ts';
 import { type CommandSettings, commandSettings, namesStack } from './settings.ts';
-import { type DeployedStack, stackOption, stackSettings, withStack } from './stack.ts';
+import { type DeployedStack, openStack, stackOption, stackSettings } from './stack.ts';
 
 /** The options of every command that reads an MLflow of the settings. */
 export const experimentOptions = () =>
@@ -27,65 +25,52 @@ export const mlflowOptions = (json?: string) => options(...experimentOptions(), 
 
 type MlflowFlags = FlagsOf<ReturnType<typeof mlflowOptions>>;
 
-export interface OpenedMlflow {
-  mlflow: MlflowClient;
-  experiment: Experiment;
-  settings: CommandSettings;
-  about: About;
-}
-
 /**
- * Does the work with the settings of the stack, which these options overrule. If no stack is named, `--tracking-uri` leads to the settings
- * of the environment and `.env`, as does MLFLOW_TRACKING_URI without a STACK_PREFIX.
+ * Reads the settings of the stack, which these options overrule. If no stack is named, `--tracking-uri` leads to the settings of the
+ * environment and `.env`, as does MLFLOW_TRACKING_URI without a STACK_PREFIX.
  *
  * @throws the errors of `openStack`
  */
-export function withSettings<T>(
+export async function openSettings(
   flags: Omit<MlflowFlags, 'json'>,
-  work: (settings: CommandSettings, stack?: DeployedStack) => Promise<T>,
-): Promise<T> {
+): Promise<{ settings: CommandSettings; stack?: DeployedStack }> {
   const { STACK_PREFIX, MLFLOW_TRACKING_URI } = { ...dotenvOfCommand(), ...process.env };
   const overruling = { MLFLOW_TRACKING_URI: flags.trackingUri, MLFLOW_EXPERIMENT_NAME: flags.experiment };
   const isAlone = flags.trackingUri ?? (MLFLOW_TRACKING_URI && !STACK_PREFIX);
-  if (isAlone && !namesStack(flags)) return work(commandSettings(overruling));
-  return withStack(flags, async (stack) => work(await stackSettings(stack, overruling), stack));
+  if (isAlone && !namesStack(flags)) return { settings: commandSettings(overruling) };
+  const stack = await openStack(flags);
+  return { settings: await stackSettings(stack, overruling), stack };
 }
 
-/** Opens the experiment of these settings, does the work and closes the client. @throws PermanentError `MlflowExperimentMissing`, … */
-export const withMlflow = <T>(flags: MlflowFlags, work: (opened: OpenedMlflow) => Promise<T>): Promise<T> =>
-  withSettings(flags, (settings, stack) =>
-    withExperiment(settings, (mlflow, experiment) => {
-      const about = { endpoint: null, stack: null, ...stack?.about, experiment: experiment.name };
-      return work({ mlflow, settings, experiment, about });
-    }),
-  );
+export type OpenedMlflow = Awaited<ReturnType<typeof openMlflow>>;
+
+/** Opens the experiment of these settings. @throws PermanentError `MlflowExperimentMissing`, … */
+export async function openMlflow(flags: MlflowFlags) {
+  const { settings, stack } = await openSettings(flags);
+  const { mlflow, experiment } = await openExperiment(settings);
+  const about: About = { endpoint: null, stack: null, ...stack?.about, experiment: experiment.name };
+  return { mlflow, settings, experiment, about };
+}
 
 const EXPERIMENT_NAMES =
   '--experiment, MLFLOW_EXPERIMENT_NAME or SAGEMAKER_ENDPOINT_NAME; for calibrate also --labels FILE or --anchors';
 
 /**
- * Opens the experiment of the settings, does the work and closes the client.
+ * Opens the experiment of the settings. Its client ends with the process, which idle connections do not keep running.
  *
  * @throws PermanentError `MlflowExperimentMissing`, …
  *
  * @example
- *     await withExperiment(settings, (mlflow, experiment) => selectTraces(mlflow.rest, { ...selection, experimentId: experiment.id }));
+ *     const { mlflow, experiment } = await openExperiment(settings);
  */
-export async function withExperiment<T>(
-  settings: CommandSettings,
-  work: (mlflow: MlflowClient, experiment: Experiment) => Promise<T>,
-): Promise<T> {
+export async function openExperiment(settings: CommandSettings) {
   const mlflow = mlflowOf(settings);
-  try {
-    const name = settings.MLFLOW_EXPERIMENT_NAME ?? settings.SAGEMAKER_ENDPOINT_NAME;
-    const experiment = name === undefined ? undefined : await findExperiment(mlflow.rest, name);
-    if (experiment !== undefined) return await work(mlflow, experiment);
-    const [message, expected] =
-      name === undefined
-        ? ['No MLflow experiment is named', EXPERIMENT_NAMES]
-        : ['The experiment does not exist', 'the name of an experiment with assessed traces'];
-    throw new PermanentError('MlflowExperimentMissing', message, { got: name, expected });
-  } finally {
-    mlflow.close();
-  }
+  const name = settings.MLFLOW_EXPERIMENT_NAME ?? settings.SAGEMAKER_ENDPOINT_NAME;
+  const experiment = name === undefined ? undefined : await findExperiment(mlflow.rest, name);
+  if (experiment !== undefined) return { mlflow, experiment };
+  const [message, expected] =
+    name === undefined
+      ? ['No MLflow experiment is named', EXPERIMENT_NAMES]
+      : ['The experiment does not exist', 'the name of an experiment with assessed traces'];
+  throw new PermanentError('MlflowExperimentMissing', message, { got: name, expected });
 }

@@ -9,7 +9,7 @@ import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import { readExcluded } from '../../src/ledger/excluded.ts';
-import { destroyClients, environmentClients } from '../operate/aws-clients.ts';
+import { environmentClients } from '../operate/aws-clients.ts';
 import { findExecution, type StateMachines } from '../operate/executions.ts';
 import type { FoundRun } from '../operate/run-report.ts';
 import { readStackOutputs } from '../operate/stack-outputs.ts';
@@ -35,8 +35,12 @@ export const stackOptions = () => options(jsonOption(), stackOption());
 export type StackFlags = FlagsOf<ReturnType<typeof stackOptions>>;
 
 /**
- * Finds the stack. @throws Error that names the remedy if the stack is unknown, not deployed, or its deployment is
- * incomplete
+ * Finds the stack. Its clients end with the process, which idle connections do not keep running.
+ *
+ * @throws Error that names the remedy if the stack is unknown, not deployed, or its deployment is incomplete
+ *
+ * @example
+ *     const { outputs } = await openStack(flags);
  */
 export async function openStack({ stack }: Pick<StackFlags, 'stack'>, clients = environmentClients()) {
   const { STACK_PREFIX: own } = dotenvOfCommand();
@@ -50,23 +54,6 @@ export async function openStack({ stack }: Pick<StackFlags, 'stack'>, clients = 
   const storage = new Storage(clients.s3);
   const work = { storage, workBucket: outputs.workBucket };
   return { prefix, outputs, clients, storage, work, flag, about: { endpoint, stack: prefix } };
-}
-
-/**
- * Finds the stack, does the work and closes the clients.
- *
- * @throws the errors of `openStack`
- *
- * @example
- *     await withStack(flags, async ({ outputs }) => print({ bucket: outputs.workBucket }, flags.json, page));
- */
-export async function withStack<T>(flags: StackFlags, work: (stack: DeployedStack) => Promise<T>): Promise<T> {
-  const clients = environmentClients();
-  try {
-    return await work(await openStack(flags, clients));
-  } finally {
-    destroyClients(clients);
-  }
 }
 
 /**

@@ -23,7 +23,7 @@ import { type CalibrationReport, calibrationReport, type ScorerReport } from '..
 import type { LabeledVerdict, Unanswered } from '../../src/quality/calibration/types.ts';
 import { RIGHT_VALUES, readTruthPairs } from '../../src/quality/calibration/window-labels.ts';
 import { requireJudge } from '../cli/judge-access.ts';
-import { experimentOptions, filterOption, withExperiment, withSettings } from '../cli/mlflow.ts';
+import { experimentOptions, filterOption, openExperiment, openSettings } from '../cli/mlflow.ts';
 import {
   command,
   type FlagsOf,
@@ -79,7 +79,8 @@ export default command('calibrate', OPTIONS, async (flags) => {
   if (flags.labels !== undefined || flags.anchors) {
     return calibrate(flags, commandSettings({ BEDROCK_MODEL_ID: flags.judgeModel }), judgeItems);
   }
-  await withSettings(flags, (settings, stack) => calibrate(flags, settings, readFromMlflow, stack?.about));
+  const { settings, stack } = await openSettings(flags);
+  await calibrate(flags, settings, readFromMlflow, stack?.about);
 });
 
 /** Compares the judge with people and with the baseline, prints the report, and sets the exit code. */
@@ -136,27 +137,26 @@ async function judgeItems(
   return calibrationReport({ source, scorers, pairs: [...given, ...pairs], ...found });
 }
 
-function readFromMlflow(options: Flags, settings: CommandSettings): Promise<CalibrationReport> {
+async function readFromMlflow(options: Flags, settings: CommandSettings): Promise<CalibrationReport> {
   const all = activeScorers(settings);
-  return withExperiment(settings, async (mlflow, experiment) => {
-    const query = {
-      experimentId: experiment.id,
-      filter: options.filter,
-      only: options.scorer,
-      judge: options.judgedBy,
-      progress: (traces: number) => progress.show(`${traces} traces read`),
-    };
-    const whereIn = (traces: number): string => `experiment ${experiment.name} (${traces} traces)`;
-    if (options.groundTruth) {
-      const { pairs, traces } = await readTruthPairs(mlflow.rest, { ...query, scorers: all });
-      const source = { kind: 'groundTruth', where: whereIn(traces) } as const;
-      const scorers = all.map(({ name, version }) => ({ name, version, values: RIGHT_VALUES }));
-      return calibrationReport({ source, scorers, pairs, unanswered: [] });
-    }
-    const scorers = all.filter(isJudgeScorer);
-    const found = await readMlflowLabels(mlflow.rest, { ...query, scorers });
-    return calibrationReport({ source: { kind: 'mlflow', where: whereIn(found.traces) }, scorers, ...found });
-  });
+  const { mlflow, experiment } = await openExperiment(settings);
+  const query = {
+    experimentId: experiment.id,
+    filter: options.filter,
+    only: options.scorer,
+    judge: options.judgedBy,
+    progress: (traces: number) => progress.show(`${traces} traces read`),
+  };
+  const whereIn = (traces: number): string => `experiment ${experiment.name} (${traces} traces)`;
+  if (options.groundTruth) {
+    const { pairs, traces } = await readTruthPairs(mlflow.rest, { ...query, scorers: all });
+    const source = { kind: 'groundTruth', where: whereIn(traces) } as const;
+    const scorers = all.map(({ name, version }) => ({ name, version, values: RIGHT_VALUES }));
+    return calibrationReport({ source, scorers, pairs, unanswered: [] });
+  }
+  const scorers = all.filter(isJudgeScorer);
+  const found = await readMlflowLabels(mlflow.rest, { ...query, scorers });
+  return calibrationReport({ source: { kind: 'mlflow', where: whereIn(found.traces) }, scorers, ...found });
 }
 
 /** @throws PermanentError `NoClone` */

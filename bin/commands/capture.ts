@@ -9,7 +9,7 @@ import { argument, command, type FlagsOf, numbers, option, options } from '../cl
 import { notice, print } from '../cli/output.ts';
 import { openStack, stackOptions, stackSettings } from '../cli/stack.ts';
 import { tagsOf } from '../operate/aws-calls.ts';
-import { destroyClients, environmentClients } from '../operate/aws-clients.ts';
+import { environmentClients } from '../operate/aws-clients.ts';
 
 const OPTIONS = options(
   argument('<action>', 'what to do').choices(['status', 'on', 'off']),
@@ -32,17 +32,13 @@ export default command('capture', OPTIONS, async (flags) => {
   if (sampling !== undefined && action !== 'on')
     throw new PermanentError('OptionsContradict', '--sampling has no effect', { got: action, expected: 'on' });
   const clients = environmentClients();
-  try {
-    const found = await switching.findEndpoint(clients.lambda, endpoint);
-    // A stack that is gone leaves an endpoint that captures.
-    const stack = action === 'off' ? undefined : await openStack(flags, clients);
-    const { DATA_CAPTURE_KMS_KEY_ARN: key } = stack ? await stackSettings(stack) : {};
-    const on = stack && watchedCapture(stack.outputs, endpoint, key, sampling);
-    const made = on && action === 'status' ? statusOf(found, on) : await change(clients.lambda, found, flags, on);
-    print<Output>(made, flags.json, pageOf(made));
-  } finally {
-    destroyClients(clients);
-  }
+  const found = await switching.findEndpoint(clients.lambda, endpoint);
+  // A stack that is gone leaves an endpoint that captures.
+  const stack = action === 'off' ? undefined : await openStack(flags, clients);
+  const { DATA_CAPTURE_KMS_KEY_ARN: key } = stack ? await stackSettings(stack) : {};
+  const on = stack && watchedCapture(stack.outputs, endpoint, key, sampling);
+  const made = on && action === 'status' ? statusOf(found, on) : await change(clients.lambda, found, flags, on);
+  print<Output>(made, flags.json, pageOf(made));
 });
 
 const statusOf = (found: switching.Found, watched: WatchedCapture) => ({

@@ -10,7 +10,7 @@ import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { type DatasetRecord, fillDataset, resolveDataset } from '../../src/mlflow/evaluation-datasets.ts';
 import { decodeOptions } from '../../src/monitoring/chunk/decode-lines.ts';
-import { filterOption, mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
+import { filterOption, mlflowOptions, type OpenedMlflow, openMlflow } from '../cli/mlflow.ts';
 import { assertNew, withNewFile } from '../cli/new-file.ts';
 import { command, type FlagsOf, numbers, option, options, parsed } from '../cli/options.ts';
 import { type About, EXIT, notice, print, progress, type Report } from '../cli/output.ts';
@@ -48,15 +48,14 @@ type DatasetFlags = FlagsOf<typeof OPTIONS>;
 
 export type Output = About & Awaited<ReturnType<typeof makeDataset>>;
 
-export default command('dataset', OPTIONS, (flags) =>
-  withMlflow(flags, async (opened) => {
-    const report = await makeDataset(flags, opened);
-    for (const { traceId, reason } of report.missing) notice(`${singleLine(traceId)}: ${singleLine(reason)}`);
-    if (report.more) notice(`Only the newest ${flags.limit} were selected. For older ones, use --limit or --to.`);
-    print(report, flags.json, datasetPage(report), opened.about);
-    if (report.missing.length > 0) process.exitCode = EXIT.found;
-  }),
-);
+export default command('dataset', OPTIONS, async (flags) => {
+  const opened = await openMlflow(flags);
+  const report = await makeDataset(flags, opened);
+  for (const { traceId, reason } of report.missing) notice(`${singleLine(traceId)}: ${singleLine(reason)}`);
+  if (report.more) notice(`Only the newest ${flags.limit} were selected. For older ones, use --limit or --to.`);
+  print(report, flags.json, datasetPage(report), opened.about);
+  if (report.missing.length > 0) process.exitCode = EXIT.found;
+});
 
 /** @throws PermanentError `NothingSelected`, `FileExists`, `MlflowDatasetsMissing`, `UnknownName`, `InvalidTime` */
 async function makeDataset(flags: DatasetFlags, opened: OpenedMlflow) {

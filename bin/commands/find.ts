@@ -10,7 +10,7 @@ import { OUTCOMES } from '../../src/ledger/what-became.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
 import { type About, print } from '../cli/output.ts';
 import { commandText } from '../cli/run-text.ts';
-import { stackOptions, withStack } from '../cli/stack.ts';
+import { openStack, stackOptions } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
 import { type FoundTrace, findTraces } from '../operate/find-traces.ts';
 import { condition } from './dataset.ts';
@@ -53,10 +53,9 @@ export default command('find', OPTIONS, async (flags) => {
   const nowMs = Date.now();
   const initial = id === undefined ? OF_OTHERS : OF_IDS;
   const { fromMs = 0, toMs = nowMs } = windowOfFlags({ from: from ?? initial, to }, nowMs);
-  await withStack(flags, async ({ work, flag, about }) => {
-    const found = await findTraces(work, { id, user, session, parentTraceId, verdicts, fromMs, toMs, limit });
-    print<FindOutput>(found, flags.json, [...found.traces.map((one) => tracePage(one, flag)), end(found, flag)], about);
-  });
+  const { work, flag, about } = await openStack(flags);
+  const found = await findTraces(work, { id, user, session, parentTraceId, verdicts, fromMs, toMs, limit });
+  print<FindOutput>(found, flags.json, [...found.traces.map((one) => tracePage(one, flag)), end(found, flag)], about);
 });
 
 const MAX_ID_CHARS = 80;

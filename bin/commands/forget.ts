@@ -7,7 +7,7 @@ import { forgetIds } from '../../src/ledger/forget.ts';
 import { confirmed } from '../cli/confirm.ts';
 import { command, option, options } from '../cli/options.ts';
 import { type About, notice, print, type Report } from '../cli/output.ts';
-import { stackOptions, withStack } from '../cli/stack.ts';
+import { openStack, stackOptions } from '../cli/stack.ts';
 import { type FoundTrace, tracesOf } from '../operate/find-traces.ts';
 import { captureCommands, mlflowCommands, tracesToForget } from '../operate/forget.ts';
 
@@ -33,17 +33,16 @@ export default command('forget', OPTIONS, async (flags) => {
     const expected = '--trace, --user or --session';
     throw new PermanentError('InvalidCommandLine', 'Nothing says whom to forget', { got: 'nobody', expected });
   }
-  await withStack(flags, async ({ work, about }) => {
-    const hours = await tracesToForget(work, { traces, user, session });
-    const found = await tracesOf(work, hours);
-    for (const { time: at, traceId, variant } of found) notice(`${time(at)} ${traceId} ${variant}`);
-    const ask = `Forget who sent ${many(hours.size, 'request')}? The ledger keeps no copy of these ids.`;
-    if (hours.size > 0 && !(await confirmed(ask, yes))) return;
-    const rewritten = hours.size > 0 ? await forgetIds(work, hours, Date.now()) : 0;
-    const remains = { mlflow: mlflowCommands(found), captures: captureCommands(found) };
-    const result = { traces: found, rewritten, remains };
-    print<Report<Output>>(result, flags.json, forgottenPage(result), about);
-  });
+  const { work, about } = await openStack(flags);
+  const hours = await tracesToForget(work, { traces, user, session });
+  const found = await tracesOf(work, hours);
+  for (const { time: at, traceId, variant } of found) notice(`${time(at)} ${traceId} ${variant}`);
+  const ask = `Forget who sent ${many(hours.size, 'request')}? The ledger keeps no copy of these ids.`;
+  if (hours.size > 0 && !(await confirmed(ask, yes))) return;
+  const rewritten = hours.size > 0 ? await forgetIds(work, hours, Date.now()) : 0;
+  const remains = { mlflow: mlflowCommands(found), captures: captureCommands(found) };
+  const result = { traces: found, rewritten, remains };
+  print<Report<Output>>(result, flags.json, forgottenPage(result), about);
 });
 
 /** Maximum number of printed commands; `--json` has all of them. */

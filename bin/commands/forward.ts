@@ -5,7 +5,7 @@ import type { ForwardEnvironment } from '../../src/core/settings/environment.ts'
 import { many } from '../../src/core/text/figure-text.ts';
 import { command, type FlagsOf, option, options } from '../cli/options.ts';
 import { type About, print, progress, type Report } from '../cli/output.ts';
-import { type DeployedStack, stackOptions, withStack } from '../cli/stack.ts';
+import { type DeployedStack, openStack, stackOptions } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
 import { filesToForward, findForwarding, putBack, sendEvents } from '../operate/forwarding.ts';
 
@@ -33,15 +33,14 @@ export default command('forward', OPTIONS, async (flags) => {
     const facts = { expected: '--from (with --to and --prefix), or --failed alone' };
     throw new PermanentError('SourceMissing', 'No captures were named', facts);
   }
-  await withStack(flags, async (stack) => {
-    const { lambda } = stack.clients;
-    const forwarding = await findForwarding(lambda, stack.prefix);
-    const queued = !flags.dryRun;
-    const report = flags.failed
-      ? { files: await putBack(lambda, forwarding, queued), bytes: 0, queued }
-      : { ...(await queueFiles(stack, forwarding, flags)), queued };
-    print<Report<Output>>(report, flags.json, [reportText(report, flags)], stack.about);
-  });
+  const stack = await openStack(flags);
+  const { lambda } = stack.clients;
+  const forwarding = await findForwarding(lambda, stack.prefix);
+  const queued = !flags.dryRun;
+  const report = flags.failed
+    ? { files: await putBack(lambda, forwarding, queued), bytes: 0, queued }
+    : { ...(await queueFiles(stack, forwarding, flags)), queued };
+  print<Report<Output>>(report, flags.json, [reportText(report, flags)], stack.about);
 });
 
 function queueFiles(stack: DeployedStack, forwarding: ForwardEnvironment, flags: ForwardFlags) {

@@ -17,7 +17,7 @@ import { unlessInterrupted } from '../cli/interruption.ts';
 import { argument, command, type FlagsOf, option, options } from '../cli/options.ts';
 import { type About, EXIT, notice, print, progress } from '../cli/output.ts';
 import { commandText } from '../cli/run-text.ts';
-import { type DeployedStack, stackOptions, stackSettings, withStack } from '../cli/stack.ts';
+import { type DeployedStack, openStack, stackOptions, stackSettings } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
 import { findExecution, type StartedExecution, startNamed } from '../operate/executions.ts';
 import { LABEL_FILES, placeLabels } from '../operate/place-labels.ts';
@@ -65,13 +65,12 @@ async function joinLabels(flags: TruthFlags): Promise<void> {
     throw new PermanentError('LabelsMissing', 'No labels are given', { got, expected });
   }
   const query = { by: flags.by, variant: flags.variant, ...windowOfFlags(flags) };
-  await withStack(flags, async (stack) => {
-    const run = flags.run === undefined ? source && (await startJoin(stack, source)) : await find(stack, flags.run);
-    if (run && flags.detach) notice(`The run is started. To follow it: ${commandText(again(run.name), stack.flag)}`);
-    else if (run && (await follow(stack, run)) === undefined) return;
-    const report = run && (await readTruthReport(stack.clients, stack.outputs.workBucket, run.arn));
-    await printTruth(stack, report || undefined, query, flags);
-  });
+  const stack = await openStack(flags);
+  const run = flags.run === undefined ? source && (await startJoin(stack, source)) : await find(stack, flags.run);
+  if (run && flags.detach) notice(`The run is started. To follow it: ${commandText(again(run.name), stack.flag)}`);
+  else if (run && (await follow(stack, run)) === undefined) return;
+  const report = run && (await readTruthReport(stack.clients, stack.outputs.workBucket, run.arn));
+  await printTruth(stack, report || undefined, query, flags);
 }
 
 /** Starts a run over label files, which are copied to where it reads them. @throws PermanentError `LabelsMissing` */

@@ -70,6 +70,5 @@ export default command('init', OPTIONS, async ({ set, region, out, yes, ...flags
     process.exitCode = EXIT.interrupted;
   } finally {
     prompt?.close();
-    for (const client of Object.values(clients)) client.destroy();
   }
 });

@@ -11,7 +11,7 @@ import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer } from '../../src/judge/types.ts';
 import { type LabelPicks, pickedFilter, pickLabels } from '../../src/quality/calibration/pick-labels.ts';
 import { queueName } from '../../src/quality/calibration/review-queue.ts';
-import { filterOption, mlflowOptions, withMlflow } from '../cli/mlflow.ts';
+import { filterOption, mlflowOptions, openMlflow } from '../cli/mlflow.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
 import { type About, notice, print } from '../cli/output.ts';
 import { assertHasTexts } from '../cli/settings.ts';
@@ -32,18 +32,17 @@ const OPTIONS = options(
 export type Output = About & { picks: LabelPicks[] };
 
 export default command('label', OPTIONS, async (flags) => {
-  await withMlflow(flags, async (opened) => {
-    const { mlflow, settings, about } = opened;
-    assertHasTexts(settings, 'label');
-    const scorers = activeScorers(settings).filter(isJudgeScorer);
-    checkNames('LLM scorer', flags.scorer, scorers);
-    const query = tracesQuery(opened, flags, flags.filter);
-    const chosen = scorers.filter(({ name }) => flags.scorer.includes(name)).map(withPass);
-    notice(`writes to: MLflow, ${mlflow.target.baseUrl.origin}`);
-    const picks: LabelPicks[] = [];
-    for (const scorer of chosen) picks.push(await pickLabels(mlflow.rest, { ...query, scorer, next: flags.next }));
-    print({ picks }, flags.json, picks.map(picksPart), about);
-  });
+  const opened = await openMlflow(flags);
+  const { mlflow, settings, about } = opened;
+  assertHasTexts(settings, 'label');
+  const scorers = activeScorers(settings).filter(isJudgeScorer);
+  checkNames('LLM scorer', flags.scorer, scorers);
+  const query = tracesQuery(opened, flags, flags.filter);
+  const chosen = scorers.filter(({ name }) => flags.scorer.includes(name)).map(withPass);
+  notice(`writes to: MLflow, ${mlflow.target.baseUrl.origin}`);
+  const picks: LabelPicks[] = [];
+  for (const scorer of chosen) picks.push(await pickLabels(mlflow.rest, { ...query, scorer, next: flags.next }));
+  print({ picks }, flags.json, picks.map(picksPart), about);
 });
 
 /** @throws PermanentError `ScorerWithoutPass` */

@@ -8,10 +8,10 @@ import { PermanentError } from '../../src/core/errors/errors.ts';
 import { exact } from '../../src/core/text/page.ts';
 import { tracesUrl, traceUrl } from '../../src/mlflow/trace-url.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
-import { mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
+import { mlflowOptions, type OpenedMlflow, openMlflow } from '../cli/mlflow.ts';
 import { argument, command, type FlagsOf, option, options } from '../cli/options.ts';
 import { type About, aboutLine, notice, print } from '../cli/output.ts';
-import { type DeployedStack, machinesOf, withStack } from '../cli/stack.ts';
+import { type DeployedStack, machinesOf, openStack } from '../cli/stack.ts';
 import { LOGIN_SECONDS, presignedMlflowUrl } from '../operate/aws-calls.ts';
 import { findExecution } from '../operate/executions.ts';
 
@@ -52,16 +52,15 @@ async function pageOf({ what, ...flags }: OpenFlags): Promise<Output> {
     throw new PermanentError('TwoPages', 'Only one page can be opened', facts);
   }
   if (flags.dashboard) {
-    return withStack(flags, (stack) =>
-      inConsole(stack, (links) => links.dashboard(resourceNames(stack.prefix).dashboard)),
-    );
+    const stack = await openStack(flags);
+    return inConsole(stack, (links) => links.dashboard(resourceNames(stack.prefix).dashboard));
   }
   if (what?.startsWith('tr-') && !TRACE.test(what)) {
     const facts = { got: what, expected: 'tr- and 32 hexadecimal digits, as MLflow shows it' };
     throw new PermanentError('NoSuchTrace', 'That is not the id of a trace', facts);
   }
-  if (what !== undefined && !TRACE.test(what)) return withStack(flags, (stack) => runPage(stack, what));
-  return withMlflow(flags, (opened) => mlflowPage(opened, what));
+  if (what !== undefined && !TRACE.test(what)) return runPage(await openStack(flags), what);
+  return mlflowPage(await openMlflow(flags), what);
 }
 
 /** @throws PermanentError `NoConsole` */
@@ -84,14 +83,10 @@ async function mlflowPage({ mlflow: { target }, experiment, about }: OpenedMlflo
   const url = pageOn(webPageOf(target));
   if (url !== undefined || target.kind === 'url') return { ...about, url: url ?? target.baseUrl.href };
   const client = new LambdaClient({ region: target.region });
-  try {
-    const login = await presignedMlflowUrl(client, target.arn);
-    // The login redirects to MLflow's page. Browsers keep the part after # if the redirect has no such part.
-    const { hash } = new URL(pageOn('https://mlflow') ?? '');
-    return { ...about, url: login + hash, expiresInSeconds: LOGIN_SECONDS };
-  } finally {
-    client.destroy();
-  }
+  const login = await presignedMlflowUrl(client, target.arn);
+  // The login redirects to MLflow's page. Browsers keep the part after # if the redirect has no such part.
+  const { hash } = new URL(pageOn('https://mlflow') ?? '');
+  return { ...about, url: login + hash, expiresInSeconds: LOGIN_SECONDS };
 }
 
 // --------------------------------------------------------------------------------------------------------- browser

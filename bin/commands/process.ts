@@ -14,7 +14,7 @@ import { argument, command, type FlagsOf, options } from '../cli/options.ts';
 import { type About, notice, print, progress } from '../cli/output.ts';
 import type { ProcessOutput } from '../cli/run-json.ts';
 import { commandText } from '../cli/run-text.ts';
-import { type DeployedStack, stackOptions, withStack } from '../cli/stack.ts';
+import { type DeployedStack, openStack, stackOptions } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
 import { captureSource, planUpload, type StackCaptures, type UploadPlan } from '../operate/capture-source.ts';
 import { putCaptures, startedRuns } from '../operate/process-files.ts';
@@ -37,15 +37,14 @@ export default command('process', OPTIONS, async (flags) => {
     const facts = { expected: 'a source, or --from (with --to) for all captures of the stack' };
     throw new PermanentError('SourceMissing', 'No source is given', facts);
   }
-  await withStack(flags, async (stack) => {
-    const { captureBucket: bucket, capturePrefix: prefix, endpoint } = stack.outputs;
-    const captures = { bucket, prefix, endpoint };
-    const found = await captureSource(stack.storage, captures, source, range);
-    if ('local' in found) return processLocal(stack, captures, found.local, flags);
-    const { files, bytes, more } = found.measured;
-    notice(`${more ? 'more than ' : ''}${many(files, 'capture file')}, ${megabytes(bytes)}`);
-    await startAndFollow(stack, { ...found.input, ...inputOptions(flags) }, flags);
-  });
+  const stack = await openStack(flags);
+  const { captureBucket: bucket, capturePrefix: prefix, endpoint } = stack.outputs;
+  const captures = { bucket, prefix, endpoint };
+  const found = await captureSource(stack.storage, captures, source, range);
+  if ('local' in found) return processLocal(stack, captures, found.local, flags);
+  const { files, bytes, more } = found.measured;
+  notice(`${more ? 'more than ' : ''}${many(files, 'capture file')}, ${megabytes(bytes)}`);
+  await startAndFollow(stack, { ...found.input, ...inputOptions(flags) }, flags);
 });
 
 /** @throws PermanentError `InvalidTime` */

@@ -28,7 +28,7 @@ import {
 import { outcomesTable, ratesCsv, representedText, sparkline, windowText } from '../../src/quality/rates-text.ts';
 import { command, type FlagsOf, option, options } from '../cli/options.ts';
 import { type About, aboutLine, jsonOption, notice, print } from '../cli/output.ts';
-import { stackOption, stackSettings, withStack } from '../cli/stack.ts';
+import { openStack, stackOption, stackSettings } from '../cli/stack.ts';
 import { DEFAULT_FROM, hourBefore, hoursOf, isoWindow, windowFrom } from '../cli/window.ts';
 import { type LabelReader, labelReader } from './reading-traces.ts';
 
@@ -48,17 +48,16 @@ export type RatesFlags = Partial<FlagsOf<typeof OPTIONS>>;
 export type Output = About & RatesOutput;
 
 export default command('rates', OPTIONS, async (flags) => {
-  await withStack(flags, async (stack) => {
-    const { about } = stack;
-    const settings = await stackSettings(stack);
-    const active = activeScorers(settings);
-    const readLabels = flags.labels === false ? undefined : labelReader(settings, active, flags.scorer);
-    const report = await ratesReport(stack.work, flags, { active, settings, nowMs: Date.now(), readLabels });
-    if (flags.csv) notice(aboutLine(about));
-    for (const warning of report.warnings) notice(warning);
-    if (flags.csv) process.stdout.write(ratesCsv([...report.groups, ...report.shadow], report.window));
-    else print<RatesOutput>(ratesOutput(report), flags.json, ratesPage(report), about);
-  });
+  const stack = await openStack(flags);
+  const { about } = stack;
+  const settings = await stackSettings(stack);
+  const active = activeScorers(settings);
+  const readLabels = flags.labels === false ? undefined : labelReader(settings, active, flags.scorer);
+  const report = await ratesReport(stack.work, flags, { active, settings, nowMs: Date.now(), readLabels });
+  if (flags.csv) notice(aboutLine(about));
+  for (const warning of report.warnings) notice(warning);
+  if (flags.csv) process.stdout.write(ratesCsv([...report.groups, ...report.shadow], report.window));
+  else print<RatesOutput>(ratesOutput(report), flags.json, ratesPage(report), about);
 });
 
 type RatesReport = Awaited<ReturnType<typeof ratesReport>>;

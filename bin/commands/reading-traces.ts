@@ -7,7 +7,7 @@ import { shadowLeftOut, type TraceQuery } from '../../src/quality/calibration/as
 import type { Unanswered } from '../../src/quality/calibration/types.ts';
 import { readWindowLabels, type WindowLabels } from '../../src/quality/calibration/window-labels.ts';
 import type { TimeWindow } from '../../src/quality/counts-store.ts';
-import { type OpenedMlflow, withExperiment } from '../cli/mlflow.ts';
+import { type OpenedMlflow, openExperiment } from '../cli/mlflow.ts';
 import { notice, progress } from '../cli/output.ts';
 import type { CommandSettings } from '../cli/settings.ts';
 import { type WindowFlags, windowOfFlags } from '../cli/window.ts';
@@ -41,10 +41,9 @@ export function labelReader(
       progress: (traces: number) => progress.show(`${traces} traces read for their labels`),
     };
     try {
-      const { labels, covered, unanswered } = await withExperiment(settings, (mlflow, { id: experimentId }) =>
-        readWindowLabels(mlflow.rest, { experimentId, ...query }),
-      );
-      return { labels, covered, warnings: leftOut(unanswered) };
+      const { mlflow, experiment } = await openExperiment(settings);
+      const found = await readWindowLabels(mlflow.rest, { experimentId: experiment.id, ...query });
+      return { ...found, warnings: leftOut(found.unanswered) };
     } catch (error) {
       const { name, message } = error as Error;
       const warning = `No rate is corrected, because people’s labels cannot be read; ${name}: ${message}`;

@@ -7,11 +7,11 @@ import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import type { TimeWindow } from '../../src/quality/counts-store.ts';
 import { objectivesOf } from '../../src/quality/objectives.ts';
 import { writeWhole } from '../../src/replay/results/line-writer.ts';
-import { withExperiment } from '../cli/mlflow.ts';
+import { openExperiment } from '../cli/mlflow.ts';
 import { command, option, options } from '../cli/options.ts';
 import { terminal } from '../cli/output.ts';
 import type { CommandSettings } from '../cli/settings.ts';
-import { stackOption, stackSettings, withStack } from '../cli/stack.ts';
+import { openStack, stackOption, stackSettings } from '../cli/stack.ts';
 import { statePart } from '../cli/summary-page.ts';
 import { hoursOf, windowFrom } from '../cli/window.ts';
 import { readWorst } from '../operate/worst.ts';
@@ -25,24 +25,23 @@ const OPTIONS = options(
   stackOption(),
 );
 
-export default command('report', OPTIONS, (flags) =>
-  withStack(flags, async (stack) => {
-    const nowMs = Date.now();
-    const window = hoursOf(flags.from, flags.to, nowMs);
-    const worst = flags.worst ? await repliesOf(await stackSettings(stack), window) : undefined;
-    const { html, health } = await makePage(await askedStack(stack), { window, nowMs, worst });
-    await writeWhole(flags.out, html);
-    process.stdout.write(pageText([statePart(health, stack.outputs.endpoint), `Page: ${flags.out}`], terminal()));
-  }),
-);
+export default command('report', OPTIONS, async (flags) => {
+  const stack = await openStack(flags);
+  const nowMs = Date.now();
+  const window = hoursOf(flags.from, flags.to, nowMs);
+  const worst = flags.worst ? await repliesOf(await stackSettings(stack), window) : undefined;
+  const { html, health } = await makePage(await askedStack(stack), { window, nowMs, worst });
+  await writeWhole(flags.out, html);
+  process.stdout.write(pageText([statePart(health, stack.outputs.endpoint), `Page: ${flags.out}`], terminal()));
+});
 
 /** Traces on the page. */
 const MOST_WORST = 20;
 
 /** Reads the worst replies of a window. */
-const repliesOf = (settings: CommandSettings, window: TimeWindow) =>
-  withExperiment(settings, async (mlflow, { id: experimentId }) => {
-    const about = { experimentId, ...window, ...leftOutOf(settings), server: webPageOf(mlflow.target) };
-    const judged = { scorers: activeScorers(settings), objectives: objectivesOf(settings) };
-    return (await readWorst(mlflow.rest, { ...about, ...judged, limit: MOST_WORST })).worst;
-  });
+async function repliesOf(settings: CommandSettings, window: TimeWindow) {
+  const { mlflow, experiment } = await openExperiment(settings);
+  const about = { experimentId: experiment.id, ...window, ...leftOutOf(settings), server: webPageOf(mlflow.target) };
+  const judged = { scorers: activeScorers(settings), objectives: objectivesOf(settings) };
+  return (await readWorst(mlflow.rest, { ...about, ...judged, limit: MOST_WORST })).worst;
+}

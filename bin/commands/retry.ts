@@ -11,7 +11,7 @@ import { argument, command, type FlagsOf, option, options } from '../cli/options
 import { type About, notice, print, type Report } from '../cli/output.ts';
 import type { RunsFollowed } from '../cli/run-json.ts';
 import { commandText } from '../cli/run-text.ts';
-import { type DeployedStack, stackOptions, withStack } from '../cli/stack.ts';
+import { type DeployedStack, openStack, stackOptions } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
 import { filesToSend, findOtlpQueue, sendEvents } from '../operate/forwarding.ts';
 import { isPlanned, type RunReport } from '../operate/run-report.ts';
@@ -34,29 +34,28 @@ export type Output = About &
     files?: number;
   };
 
-export default command('retry', OPTIONS, (flags) =>
-  withStack(flags, async (stack) => {
-    const { what: asked, from, run } = flags;
-    if (asked === OTLP && from !== undefined && run === undefined) return sendAgain(stack, flags);
-    if (asked === OTLP || from !== undefined || run === undefined) {
-      const facts = { expected: 'a run, or --what otlp with --from (and --to)' };
-      throw new PermanentError('SourceMissing', 'Nothing was named that is to be processed again', facts);
-    }
-    const report = await reportOf(stack, run);
-    const options = inputOptions(flags);
-    // A retry of chunks includes only planned chunks.
-    if ((asked ?? 'failed') === 'failed' && !isPlanned(report)) {
-      notice('Planning had not finished, so the whole input of the run is started again.');
-      return startAndFollow(stack, { ...(report.input as ExecutionInput), ...options }, flags);
-    }
-    if (report.status === 'running') {
-      const expected = `a run that has ended: ${commandText(['show', report.run, '--follow'], stack.flag)}`;
-      throw new PermanentError('RunGoesOn', 'The run has not ended', { got: report.run, expected });
-    }
-    const what = whatToRetry(report, asked);
-    return startAndFollow(stack, { retry: { run: report.run, what }, ...options }, flags);
-  }),
-);
+export default command('retry', OPTIONS, async (flags) => {
+  const stack = await openStack(flags);
+  const { what: asked, from, run } = flags;
+  if (asked === OTLP && from !== undefined && run === undefined) return sendAgain(stack, flags);
+  if (asked === OTLP || from !== undefined || run === undefined) {
+    const facts = { expected: 'a run, or --what otlp with --from (and --to)' };
+    throw new PermanentError('SourceMissing', 'Nothing was named that is to be processed again', facts);
+  }
+  const report = await reportOf(stack, run);
+  const options = inputOptions(flags);
+  // A retry of chunks includes only planned chunks.
+  if ((asked ?? 'failed') === 'failed' && !isPlanned(report)) {
+    notice('Planning had not finished, so the whole input of the run is started again.');
+    return startAndFollow(stack, { ...(report.input as ExecutionInput), ...options }, flags);
+  }
+  if (report.status === 'running') {
+    const expected = `a run that has ended: ${commandText(['show', report.run, '--follow'], stack.flag)}`;
+    throw new PermanentError('RunGoesOn', 'The run has not ended', { got: report.run, expected });
+  }
+  const what = whatToRetry(report, asked);
+  return startAndFollow(stack, { retry: { run: report.run, what }, ...options }, flags);
+});
 
 /** Puts the events of a window's files into the queue. */
 async function sendAgain(stack: DeployedStack, flags: FlagsOf<typeof OPTIONS>): Promise<void> {

@@ -4,7 +4,7 @@ import { type Page, table } from '../../src/core/text/page.ts';
 import { durationText } from '../../src/core/text/terminal-text.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
 import { type About, notice, print, type Report } from '../cli/output.ts';
-import { stackOptions, withStack } from '../cli/stack.ts';
+import { openStack, stackOptions } from '../cli/stack.ts';
 import { windowOfFlags, windowOptions } from '../cli/window.ts';
 import { LISTED_STATUSES, type ListedReplay, type ListedRun, listReplays, listRuns } from '../operate/run-report.ts';
 
@@ -25,15 +25,14 @@ export type Output = About & {
 export default command('runs', OPTIONS, async (flags) => {
   // One additional run shows whether there are more.
   const query = { ...windowOfFlags(flags), status: flags.status, limit: flags.limit + 1 };
-  await withStack(flags, async ({ clients, outputs, about }) => {
-    const listed = flags.replays
-      ? await listReplays(clients, outputs.replayStateMachineArn, outputs.workBucket, query)
-      : await listRuns(clients, outputs.stateMachineArn, outputs.workBucket, query);
-    const runs = listed.slice(0, flags.limit).map(asJson);
-    const more = listed.length > runs.length;
-    print<Report<Output>>({ runs, more }, flags.json, listPage(runs, flags.replays), about);
-    if (more) notice(`These are the newest ${flags.limit}, and there are more: --limit, --from, --to.`);
-  });
+  const { clients, outputs, about } = await openStack(flags);
+  const listed = flags.replays
+    ? await listReplays(clients, outputs.replayStateMachineArn, outputs.workBucket, query)
+    : await listRuns(clients, outputs.stateMachineArn, outputs.workBucket, query);
+  const runs = listed.slice(0, flags.limit).map(asJson);
+  const more = listed.length > runs.length;
+  print<Report<Output>>({ runs, more }, flags.json, listPage(runs, flags.replays), about);
+  if (more) notice(`These are the newest ${flags.limit}, and there are more: --limit, --from, --to.`);
 });
 
 function asJson(one: ListedRun | ListedReplay) {

@@ -35,7 +35,7 @@ import { argument, command, type FlagsOf, option, options, refuseUseless } from 
 import { type About, EXIT, notice, print } from '../cli/output.ts';
 import type { RunsFollowed } from '../cli/run-json.ts';
 import { commandText } from '../cli/run-text.ts';
-import { type DeployedStack, monitoringRun, stackOptions, stackSettings, withStack } from '../cli/stack.ts';
+import { type DeployedStack, monitoringRun, openStack, stackOptions, stackSettings } from '../cli/stack.ts';
 import { type FoundRun, readRunReport, statusOfRun } from '../operate/run-report.ts';
 
 const OPTIONS = options(
@@ -54,22 +54,21 @@ type ShowFlags = FlagsOf<typeof OPTIONS>;
 /** With `--out`, the written lines; with `--files`, `--line` or `--trace`, the outcome of lines. */
 export type Output = About & (RunsFollowed | Quarantined | RunFiles | LineStory);
 
-export default command('show', OPTIONS, (flags) =>
-  withStack(flags, async (stack) => {
-    const { run, trace, json } = flags;
-    refuseUseless(flags, { reason: ['out'], raw: ['out'] });
-    if (run === undefined && trace !== undefined) return showStory(stack, { traceId: trace }, json);
-    if (run === undefined) throw new PermanentError('NoSuchRun', 'No run is named', { expected: 'a name, or --trace' });
-    const found = await monitoringRun(stack, run);
-    const { name, executionArn: arn } = found;
-    if (flags.files) await showFiles(stack, found, json);
-    else if (flags.line !== undefined) await showStory(stack, lineName(flags.line), json, found);
-    else if (trace !== undefined) await showStory(stack, { traceId: trace }, json, found);
-    else if (flags.out !== undefined) await writeLines(stack, found, flags);
-    else if (flags.follow && arn !== undefined) await followAndReport(stack, [{ name, arn }], flags);
-    else await printReports(stack, [await readRunReport(stack.clients, stack.outputs.workBucket, found)], flags);
-  }),
-);
+export default command('show', OPTIONS, async (flags) => {
+  const stack = await openStack(flags);
+  const { run, trace, json } = flags;
+  refuseUseless(flags, { reason: ['out'], raw: ['out'] });
+  if (run === undefined && trace !== undefined) return showStory(stack, { traceId: trace }, json);
+  if (run === undefined) throw new PermanentError('NoSuchRun', 'No run is named', { expected: 'a name, or --trace' });
+  const found = await monitoringRun(stack, run);
+  const { name, executionArn: arn } = found;
+  if (flags.files) await showFiles(stack, found, json);
+  else if (flags.line !== undefined) await showStory(stack, lineName(flags.line), json, found);
+  else if (trace !== undefined) await showStory(stack, { traceId: trace }, json, found);
+  else if (flags.out !== undefined) await writeLines(stack, found, flags);
+  else if (flags.follow && arn !== undefined) await followAndReport(stack, [{ name, arn }], flags);
+  else await printReports(stack, [await readRunReport(stack.clients, stack.outputs.workBucket, found)], flags);
+});
 
 // ------------------------------------------------------------------------------------------------- quarantined lines
 // Lines that could not become traces, with their bytes as captured.

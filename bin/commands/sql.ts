@@ -5,7 +5,7 @@ import { block, table } from '../../src/core/text/page.ts';
 import { unlessInterrupted } from '../cli/interruption.ts';
 import { argument, command, numbers, option, options, refuseUseless } from '../cli/options.ts';
 import { type About, aboutLine, jsonOption, notice, print } from '../cli/output.ts';
-import { stackOption, withStack } from '../cli/stack.ts';
+import { openStack, stackOption } from '../cli/stack.ts';
 import { DEFAULT_FROM, instantMs } from '../cli/window.ts';
 import { askAthena, type SqlResult } from '../operate/athena.ts';
 import { askLocally } from '../operate/local-sql.ts';
@@ -27,23 +27,22 @@ export type Output = About & SqlResult;
 export default command('sql', OPTIONS, async (flags) => {
   refuseUseless(flags, { from: ['local'], maxGb: ['local'] });
   const { statement, local, from = DEFAULT_FROM, maxGb = DEFAULT_GB, csv, json } = flags;
-  await withStack(flags, async ({ work, outputs, clients, about }) => {
-    const since = new Date(instantMs(from, Date.now())).toISOString().slice(0, '2026-11-20'.length);
-    const found = await unlessInterrupted(
-      ({ signal }) =>
-        local ? askLocally(work, statement, since, maxGb) : askAthena(clients.lambda, outputs, statement, signal),
-      () => ['The query was stopped.'],
-    );
-    if (found === undefined) return;
-    const { columns, rows, bytes, usd } = found;
-    const read = `${megabytes(bytes)} ${local ? 'copied' : `scanned, ${dollars(usd)} at $5 a TB`}`;
-    const head = columns.map(({ name }) => name);
-    if (csv) {
-      for (const line of [aboutLine(about), read]) notice(line);
-      process.stdout.write(csvText(head, rows));
-    } else {
-      const cells = rows.map((row) => row.map((value) => String(value ?? '')));
-      print<SqlResult>(found, json, [table(cells, head), block(`${many(rows.length, 'row')}, ${read}`)], about);
-    }
-  });
+  const { work, outputs, clients, about } = await openStack(flags);
+  const since = new Date(instantMs(from, Date.now())).toISOString().slice(0, '2026-11-20'.length);
+  const found = await unlessInterrupted(
+    ({ signal }) =>
+      local ? askLocally(work, statement, since, maxGb) : askAthena(clients.lambda, outputs, statement, signal),
+    () => ['The query was stopped.'],
+  );
+  if (found === undefined) return;
+  const { columns, rows, bytes, usd } = found;
+  const read = `${megabytes(bytes)} ${local ? 'copied' : `scanned, ${dollars(usd)} at $5 a TB`}`;
+  const head = columns.map(({ name }) => name);
+  if (csv) {
+    for (const line of [aboutLine(about), read]) notice(line);
+    process.stdout.write(csvText(head, rows));
+  } else {
+    const cells = rows.map((row) => row.map((value) => String(value ?? '')));
+    print<SqlResult>(found, json, [table(cells, head), block(`${many(rows.length, 'row')}, ${read}`)], about);
+  }
 });

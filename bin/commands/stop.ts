@@ -15,7 +15,7 @@ import { putStopMark } from '../../src/replay/cloud/work-bucket/stop-order.ts';
 import { command, options } from '../cli/options.ts';
 import { type About, EXIT, notice, print } from '../cli/output.ts';
 import { hintPart, nextSteps } from '../cli/run-text.ts';
-import { type DeployedStack, machinesOf, runArgument, stackOptions, withStack } from '../cli/stack.ts';
+import { type DeployedStack, machinesOf, openStack, runArgument, stackOptions } from '../cli/stack.ts';
 import { type FoundExecution, findExecution } from '../operate/executions.ts';
 import { hasEnded } from '../operate/run-progress.ts';
 import { type RunReport, readRunReport } from '../operate/run-report.ts';
@@ -25,13 +25,12 @@ const OPTIONS = options(runArgument(), ...stackOptions());
 /** `status` is the status of the execution in Step Functions. */
 export type Output = About & Awaited<ReturnType<typeof stopRun> | ReturnType<typeof stopReplay>>['stopped'];
 
-export default command('stop', OPTIONS, (flags) =>
-  withStack(flags, async (stack) => {
-    const found = await findExecution(stack.clients.sfn, machinesOf(stack), flags.run);
-    const { stopped, page } = await (found.kind === 'replay' ? stopReplay : stopRun)(stack, found);
-    print(stopped, flags.json, page, stack.about);
-  }),
-);
+export default command('stop', OPTIONS, async (flags) => {
+  const stack = await openStack(flags);
+  const found = await findExecution(stack.clients.sfn, machinesOf(stack), flags.run);
+  const { stopped, page } = await (found.kind === 'replay' ? stopReplay : stopRun)(stack, found);
+  print(stopped, flags.json, page, stack.about);
+});
 
 const CAUSE = 'inference-monitor stop';
 

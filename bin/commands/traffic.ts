@@ -6,7 +6,7 @@ import { changeExcluded, type ExcludedWindow, readExcluded, withoutSpan } from '
 import type { TimeWindow } from '../../src/quality/counts-store.ts';
 import { argument, command, option, options } from '../cli/options.ts';
 import { type About, print } from '../cli/output.ts';
-import { stackOptions, withStack } from '../cli/stack.ts';
+import { openStack, stackOptions } from '../cli/stack.ts';
 import { isoWindow, windowOfFlags, windowOptions } from '../cli/window.ts';
 
 const OPTIONS = options(
@@ -33,18 +33,17 @@ export default command('traffic', OPTIONS, async (flags) => {
     throw new PermanentError('InvalidCommandLine', 'The window and the action do not fit', { got: action, expected });
   }
   const isAny = action === 'include' && (variant ?? inferenceId) === undefined;
-  await withStack(flags, async ({ work, about }) => {
-    const change = (list: ExcludedWindow[], span: TimeWindow): ExcludedWindow[] => [
-      ...list.flatMap((one) =>
-        isAny || (one.variant === variant && one.inferenceId === inferenceId) ? withoutSpan(one, span) : one,
-      ),
-      ...(action === 'exclude' ? [{ ...span, variant, inferenceId }] : []),
-    ];
-    if (isChange) await changeExcluded(work, (list) => change(list, { fromMs, toMs }));
-    const list = (await readExcluded(work)).toSorted((a, b) => a.fromMs - b.fromMs);
-    const windows = list.map((one) => ({ ...isoWindow(one), variant: one.variant, inferenceId: one.inferenceId }));
-    const rows = windows.map((one) => [time(one.from), time(one.to), one.variant ?? 'all', one.inferenceId ?? 'all']);
-    const page = rows.length > 0 && table(rows, ['excluded from', 'to', 'variant', 'ids']);
-    print<TrafficOutput>({ windows }, flags.json, [page || 'No window is excluded.'], about);
-  });
+  const { work, about } = await openStack(flags);
+  const change = (list: ExcludedWindow[], span: TimeWindow): ExcludedWindow[] => [
+    ...list.flatMap((one) =>
+      isAny || (one.variant === variant && one.inferenceId === inferenceId) ? withoutSpan(one, span) : one,
+    ),
+    ...(action === 'exclude' ? [{ ...span, variant, inferenceId }] : []),
+  ];
+  if (isChange) await changeExcluded(work, (list) => change(list, { fromMs, toMs }));
+  const list = (await readExcluded(work)).toSorted((a, b) => a.fromMs - b.fromMs);
+  const windows = list.map((one) => ({ ...isoWindow(one), variant: one.variant, inferenceId: one.inferenceId }));
+  const rows = windows.map((one) => [time(one.from), time(one.to), one.variant ?? 'all', one.inferenceId ?? 'all']);
+  const page = rows.length > 0 && table(rows, ['excluded from', 'to', 'variant', 'ids']);
+  print<TrafficOutput>({ windows }, flags.json, [page || 'No window is excluded.'], about);
 });

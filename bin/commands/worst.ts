@@ -7,7 +7,7 @@ import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import { objectivesOf } from '../../src/quality/objectives.ts';
 import { windowText } from '../../src/quality/rates-text.ts';
-import { mlflowOptions, withMlflow } from '../cli/mlflow.ts';
+import { mlflowOptions, openMlflow } from '../cli/mlflow.ts';
 import { command, numbers, option, options, parsed } from '../cli/options.ts';
 import { type About, notice, print } from '../cli/output.ts';
 import { commandText } from '../cli/run-text.ts';
@@ -30,29 +30,28 @@ const OPTIONS = options(
 
 export type Output = About & WorstTraces;
 
-export default command('worst', OPTIONS, (flags) =>
-  withMlflow(flags, async (opened) => {
-    const { mlflow, settings, about } = opened;
-    const scorers = activeScorers(settings);
-    checkNames('scorer', flags.scorer, scorers);
-    const filter = flags.variant && tagFilter(`sagemaker_variant_name=${flags.variant}`);
-    const query = tracesQuery(opened, flags, filter);
-    const found = await readWorst(mlflow.rest, {
-      ...query,
-      scorers,
-      objectives: objectivesOf(settings),
-      only: flags.scorer,
-      limit: flags.limit,
-      server: webPageOf(mlflow.target),
-    });
-    if (settings.CONTENT === 'none') notice(`Traces have no texts, since CONTENT=none. ${HOW_TO_READ}`);
-    const of = windowText({ fromMs: query.fromMs ?? 0, toMs: query.toMs ?? Date.now() });
-    const total = `${of}: ${found.traces} traces, ${found.judged} of them judged, ${found.failing} with a failing verdict`;
-    const linkOf = ({ url, traceId }: WorstTrace): string =>
-      url ?? commandText(['open', traceId], about.stack ?? undefined);
-    print<WorstTraces>(found, flags.json, [...worstPage(found.worst, linkOf), block(total)], about);
-  }),
-);
+export default command('worst', OPTIONS, async (flags) => {
+  const opened = await openMlflow(flags);
+  const { mlflow, settings, about } = opened;
+  const scorers = activeScorers(settings);
+  checkNames('scorer', flags.scorer, scorers);
+  const filter = flags.variant && tagFilter(`sagemaker_variant_name=${flags.variant}`);
+  const query = tracesQuery(opened, flags, filter);
+  const found = await readWorst(mlflow.rest, {
+    ...query,
+    scorers,
+    objectives: objectivesOf(settings),
+    only: flags.scorer,
+    limit: flags.limit,
+    server: webPageOf(mlflow.target),
+  });
+  if (settings.CONTENT === 'none') notice(`Traces have no texts, since CONTENT=none. ${HOW_TO_READ}`);
+  const of = windowText({ fromMs: query.fromMs ?? 0, toMs: query.toMs ?? Date.now() });
+  const total = `${of}: ${found.traces} traces, ${found.judged} of them judged, ${found.failing} with a failing verdict`;
+  const linkOf = ({ url, traceId }: WorstTrace): string =>
+    url ?? commandText(['open', traceId], about.stack ?? undefined);
+  print<WorstTraces>(found, flags.json, [...worstPage(found.worst, linkOf), block(total)], about);
+});
 
 /** Maximum number of characters of the rationale, and of a request or a reply. `--json` contains them completely. */
 const MAX_RATIONALE = 300;

@@ -23,7 +23,3 @@ export function environmentClients(aws: Omit<LambdaClientConfig, 'extensions'> =
     lambda: nameOperations(new LambdaClient(aws)),
   };
 }
-
-export function destroyClients(clients: AwsClients): void {
-  for (const client of Object.values(clients)) client.destroy();
-}

@@ -8,7 +8,7 @@ import { type Judged, nothingJudged } from '../../src/replay/compare/quality.ts'
 import type { RunData } from '../../src/replay/compare/run-data.ts';
 import { parseS3Location } from '../../src/replay/source/open-source.ts';
 import { orMissing } from './aws-calls.ts';
-import { destroyClients, environmentClients } from './aws-clients.ts';
+import { environmentClients } from './aws-clients.ts';
 import { followRuns } from './run-progress.ts';
 
 type JudgingRun = NonNullable<RunData['monitoringRun']>;
@@ -21,22 +21,17 @@ type JudgingRun = NonNullable<RunData['monitoringRun']>;
  */
 export async function verdictsOf({ name, arn, verdicts }: JudgingRun, signal: AbortSignal): Promise<Judged> {
   const [, , , region] = arn.split(':');
-  const clients = environmentClients({ ...(region && { region }) });
-  const { s3, sfn } = clients;
+  const { s3, sfn } = environmentClients({ ...(region && { region }) });
   const { bucket, key } = parseS3Location(verdicts) ?? { bucket: '', key: '' };
   const storage = new Storage(s3);
   const judged = nothingJudged();
   let summaries = 0;
-  try {
-    await followRuns([async () => ({ status: await statusOf(sfn, arn), news: [] })], () => {}, signal);
-    for await (const object of storage.list(bucket, key)) {
-      const summary = await storage.getJson<RunSummary>(bucket, object.key);
-      summaries++;
-      // Failed and held pairs have no verdict, unless a retry has given one.
-      for (const value of VERDICTS) judged[value] += summary?.verdictsByScorer[PAIRWISE_SCORER.name]?.[value] ?? 0;
-    }
-  } finally {
-    destroyClients(clients);
+  await followRuns([async () => ({ status: await statusOf(sfn, arn), news: [] })], () => {}, signal);
+  for await (const object of storage.list(bucket, key)) {
+    const summary = await storage.getJson<RunSummary>(bucket, object.key);
+    summaries++;
+    // Failed and held pairs have no verdict, unless a retry has given one.
+    for (const value of VERDICTS) judged[value] += summary?.verdictsByScorer[PAIRWISE_SCORER.name]?.[value] ?? 0;
   }
   if (summaries > 0) return judged;
   throw new PermanentError('JudgingUnfinished', 'The run that judges the replies has ended without a summary', {

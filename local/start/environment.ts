@@ -6,7 +6,7 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { type DeployedStack, openStack } from '../../bin/cli/stack.ts';
-import { type AwsClients, destroyClients } from '../../bin/operate/aws-clients.ts';
+import type { AwsClients } from '../../bin/operate/aws-clients.ts';
 import type { EndpointCaptures } from '../../bin/operate/capture-files.ts';
 import { putCaptures } from '../../bin/operate/process-files.ts';
 import { readStackOutputs } from '../../bin/operate/stack-outputs.ts';
@@ -95,7 +95,6 @@ export async function startEnvironment<Judge extends StandInJudge = StandInJudge
     log(`emulated AWS: ${ministack.url}`);
     log(`${options.judge?.forward ? 'judge, forwarding to Bedrock' : 'stand-in judge'}: ${judge.url}`);
     const clients = emulatedClients(ministack);
-    services.add({ stop: async () => destroyClients(clients) });
     const bootstrapped = services.background(bootstrap(clients.cloudFormation, signal));
     const mlflowUrl = `http://127.0.0.1:${mlflowPort}`;
     /**

@@ -64,7 +64,7 @@ async function worstPart(experimentId: string, stack: string | undefined, { sett
   const mlflow = createMlflowClient({ trackingUri: mlflowUrl });
   const scorers = activeScorers(settings);
   const query = { experimentId, scorers, shadow: settings.SHADOW_VARIANTS, limit: WORST_SHOWN, server: mlflowUrl };
-  const { worst } = await readWorst(mlflow.rest, query).finally(() => mlflow.close());
+  const { worst } = await readWorst(mlflow.rest, query);
   const linkOf = ({ url, traceId }: WorstTrace): string => (exit ? traceId : (url ?? traceId));
   const [first = ''] = worst.map(({ time }) => time.slice(0, '2026-11-20'.length)).sort();
   const more = exit ? '' : ` (more: ${commandText(['worst', '--from', first], stack)})`;

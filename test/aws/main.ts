@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import { startProgress } from '../../bin/cli/progress.ts';
 import { INTERRUPTED, type Stopping, stopOnSignals } from '../../bin/cli/stop-signals.ts';
-import { destroyClients, environmentClients } from '../../bin/operate/aws-clients.ts';
+import { environmentClients } from '../../bin/operate/aws-clients.ts';
 import { describeError } from '../../local/machine/describe-error.ts';
 import { removeFolder } from '../../local/machine/own-folder.ts';
 import { useDotenvRegion } from '../../src/core/settings/dotenv-file.ts';
@@ -99,9 +99,7 @@ async function openState(options: CanaryOptions): Promise<CanaryState> {
       'The artifact bucket is missing, where a managed MLflow stores spans; got: nothing; expected: --artifact-bucket, or MLFLOW_ARTIFACT_BUCKET in the environment or .env',
     );
   }
-  const clients = environmentClients();
-  const region = await clients.lambda.config.region();
-  destroyClients(clients);
+  const region = await environmentClients().lambda.config.region();
   const { prefix, endpoint, url, batch } = options;
   if (!endpoint && !url && WITHOUT_FUNCTION_URLS.test(region)) {
     throw new Error(
@@ -148,7 +146,6 @@ async function fly(options: CanaryOptions, stopping: Stopping): Promise<number> 
     return INTERRUPTED;
   } finally {
     progress.end();
-    destroyClients(canary.clients);
   }
   for (const line of tableLines(state)) console.log(line);
   const { seen, failed, skipped } = countsOf(state);

@@ -5,7 +5,7 @@
 import { parseArgs } from 'node:util';
 import { startProgress } from '../../bin/cli/progress.ts';
 import { openStack } from '../../bin/cli/stack.ts';
-import { destroyClients, environmentClients } from '../../bin/operate/aws-clients.ts';
+import { environmentClients } from '../../bin/operate/aws-clients.ts';
 import { describeError } from '../../local/machine/describe-error.ts';
 import { useDotenvRegion } from '../../src/core/settings/dotenv-file.ts';
 import {
@@ -27,51 +27,47 @@ function report(ok: boolean, step: string, found: string): void {
 async function smoke(stack: string | undefined, keep: boolean): Promise<void> {
   const clients = environmentClients();
   const progress = startProgress(process.stderr);
+  const { outputs } = await openStack({ stack }, clients);
+  const environment = await deployedEnvironment(clients, outputs);
+  report(true, 'stack', `${outputs.stateMachineArn}, writes to ${environment.MLFLOW_TRACKING_URI}`);
+
+  const capture = smokeCapture(environment);
   try {
-    const { outputs } = await openStack({ stack }, clients);
-    const environment = await deployedEnvironment(clients, outputs);
-    report(true, 'stack', `${outputs.stateMachineArn}, writes to ${environment.MLFLOW_TRACKING_URI}`);
+    const file = { key: capture.key, text: `${capture.line}\n` };
+    const { run } = await putAndFollow(clients, outputs, file, { onProgress: progress.show });
+    progress.end();
+    report(true, 'object', `s3://${outputs.captureBucket}/${capture.key}`);
+    const failure = run.status === 'SUCCEEDED' ? '' : ` ${run.error}: ${run.cause}`;
+    report(run.status === 'SUCCEEDED', 'execution', `${run.name} ${run.status}${failure}`);
 
-    const capture = smokeCapture(environment);
-    try {
-      const file = { key: capture.key, text: `${capture.line}\n` };
-      const { run } = await putAndFollow(clients, outputs, file, { onProgress: progress.show });
-      progress.end();
-      report(true, 'object', `s3://${outputs.captureBucket}/${capture.key}`);
-      const failure = run.status === 'SUCCEEDED' ? '' : ` ${run.error}: ${run.cause}`;
-      report(run.status === 'SUCCEEDED', 'execution', `${run.name} ${run.status}${failure}`);
+    const summary = await readRunSummary(clients, outputs.workBucket, run.name);
+    const { lines, verdicts, spend } = summary ?? {};
+    report(
+      lines?.traced === 1 && verdicts?.lost === 0,
+      'summary',
+      summary
+        ? `${lines?.traced} of ${lines?.planned} lines traced, ${verdicts?.newVerdicts} verdicts, ${verdicts?.failed} failed, ${spend?.usd === null ? 'cost unknown' : `$${spend?.usd.toFixed(4)}`}`
+        : 'the run wrote no summary.json',
+    );
 
-      const summary = await readRunSummary(clients, outputs.workBucket, run.name);
-      const { lines, verdicts, spend } = summary ?? {};
-      report(
-        lines?.traced === 1 && verdicts?.lost === 0,
-        'summary',
-        summary
-          ? `${lines?.traced} of ${lines?.planned} lines traced, ${verdicts?.newVerdicts} verdicts, ${verdicts?.failed} failed, ${spend?.usd === null ? 'cost unknown' : `$${spend?.usd.toFixed(4)}`}`
-          : 'the run wrote no summary.json',
-      );
+    for (const warning of summary?.warnings ?? []) console.log(`warning  run         ${warning}`);
 
-      for (const warning of summary?.warnings ?? []) console.log(`warning  run         ${warning}`);
-
-      const trace = await findTrace(clients, environment, capture);
-      report(trace.state === 'OK', 'trace', `${trace.traceId} in ${trace.experiment}: ${trace.state ?? 'missing'}`);
-      const given = trace.assessments.filter((one) => one.valid && one.errorCode === undefined);
-      const failed = trace.assessments.filter((one) => one.errorCode !== undefined);
-      const expected = (verdicts?.newVerdicts ?? 0) + (verdicts?.failed ?? 0);
-      report(
-        given.length > 0 && failed.length === 0 && given.length >= expected,
-        'verdicts',
-        [
-          ...given.map((one) => `${one.name}=${one.value}`),
-          ...failed.map((one) => `${one.name} failed: ${one.errorCode}`),
-        ].join(', ') || 'none',
-      );
-    } finally {
-      progress.end();
-      if (!keep) await removeCapture(clients, outputs, capture);
-    }
+    const trace = await findTrace(clients, environment, capture);
+    report(trace.state === 'OK', 'trace', `${trace.traceId} in ${trace.experiment}: ${trace.state ?? 'missing'}`);
+    const given = trace.assessments.filter((one) => one.valid && one.errorCode === undefined);
+    const failed = trace.assessments.filter((one) => one.errorCode !== undefined);
+    const expected = (verdicts?.newVerdicts ?? 0) + (verdicts?.failed ?? 0);
+    report(
+      given.length > 0 && failed.length === 0 && given.length >= expected,
+      'verdicts',
+      [
+        ...given.map((one) => `${one.name}=${one.value}`),
+        ...failed.map((one) => `${one.name} failed: ${one.errorCode}`),
+      ].join(', ') || 'none',
+    );
   } finally {
-    destroyClients(clients);
+    progress.end();
+    if (!keep) await removeCapture(clients, outputs, capture);
   }
 }
 

@@ -10,10 +10,9 @@ import { CreateStackCommand } from '@aws-sdk/client-cloudformation';
 import { DynamoDBClient, GetItemCommand } from '@aws-sdk/client-dynamodb';
 import { InvokeCommand } from '@aws-sdk/client-lambda';
 import { CreateBucketCommand, PutObjectCommand } from '@aws-sdk/client-s3';
-import { SageMakerRuntimeClient } from '@aws-sdk/client-sagemaker-runtime';
 import { PutSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { CreateStateMachineCommand, DescribeExecutionCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
-import { type AwsClients, destroyClients } from '../../bin/operate/aws-clients.ts';
+import type { AwsClients } from '../../bin/operate/aws-clients.ts';
 import { emulatedClients } from '../../local/servers/emulated-clients.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { pseudonymKey, readKey } from '../../src/captures/redact/redaction.ts';
@@ -25,7 +24,6 @@ import { awsRequests } from '../aws-requests/aws-requests.ts';
 import { wholeValue } from '../aws-requests/patterns.ts';
 import { uncheckedIn } from '../aws-requests/product-operations.ts';
 import { type StandInJudge, startStandInJudge } from '../doubles/faulty-judge/server.ts';
-import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { emulated } from '../helpers/emulated.ts';
 import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
@@ -34,25 +32,19 @@ const BUCKET = 'any-bucket';
 
 let emulator: MiniStack;
 let judge: StandInJudge;
-let endpoint: StandInEndpoint;
 let clients: AwsClients;
 let bedrock: BedrockClient;
-let sageMaker: SageMakerRuntimeClient;
 let dynamo: DynamoDBClient;
 
 beforeAll(async () => {
-  [emulator, judge, endpoint] = await Promise.all([startMiniStack(), startStandInJudge(), startStandInEndpoint()]);
+  [emulator, judge] = await Promise.all([startMiniStack(), startStandInJudge()]);
   clients = emulatedClients(emulator);
   bedrock = new BedrockClient(emulated(judge.url));
-  sageMaker = new SageMakerRuntimeClient({ ...emulated(endpoint.url), maxAttempts: 1 });
   dynamo = new DynamoDBClient(emulated(emulator.url));
   await clients.s3.send(new CreateBucketCommand({ Bucket: BUCKET }));
 });
 
-afterAll(async () => {
-  destroyClients({ ...clients, bedrock, sageMaker, dynamo } as AwsClients);
-  await Promise.all([emulator.stop(), judge.close(), endpoint.close()]);
-});
+afterAll(() => Promise.all([emulator.stop(), judge.close()]));
 
 const signed = (service: string) => ({
   authorization: `AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/${service}/aws4_request`,

@@ -1,7 +1,7 @@
 /** Batch inference within the budget, against emulated S3 and DynamoDB and the stand-in judge. */
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
-import { type AwsClients, destroyClients } from '../../bin/operate/aws-clients.ts';
+import type { AwsClients } from '../../bin/operate/aws-clients.ts';
 import { emulatedClients } from '../../local/servers/emulated-clients.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { traceIdOf } from '../../src/captures/trace/ids.ts';
@@ -56,7 +56,6 @@ beforeAll(async () => {
 afterAll(async () => {
   process.env = before;
   dynamo?.destroy();
-  if (clients) destroyClients(clients);
   await judge?.close();
   await ministack?.stop();
 });

@@ -11,7 +11,7 @@ import {
 } from '@aws-sdk/client-cloudformation';
 import { PutFunctionConcurrencyCommand } from '@aws-sdk/client-lambda';
 import { DescribeExecutionCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
-import { type AwsClients, destroyClients } from '../../bin/operate/aws-clients.ts';
+import type { AwsClients } from '../../bin/operate/aws-clients.ts';
 import { emulatedClients } from '../../local/servers/emulated-clients.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 
@@ -136,10 +136,7 @@ describe('error names in the emulated AWS', () => {
     machines = Object.fromEntries((Stacks?.[0]?.Outputs ?? []).map((o) => [o.OutputKey ?? '', o.OutputValue ?? '']));
   });
 
-  afterAll(async () => {
-    destroyClients(clients);
-    await ministack.stop();
-  });
+  afterAll(() => ministack.stop());
 
   test.each(Object.keys(CASES))('%s', async (name) => {
     const { error, message } = CASES[name] as (typeof CASES)[string];

@@ -7,7 +7,7 @@ import { App, LegacyStackSynthesizer, Stack } from 'aws-cdk-lib';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { askAthena } from '../../bin/operate/athena.ts';
-import { type AwsClients, destroyClients } from '../../bin/operate/aws-clients.ts';
+import type { AwsClients } from '../../bin/operate/aws-clients.ts';
 import { askLocally } from '../../bin/operate/local-sql.ts';
 import { ledgerSql } from '../../lib/ledger-sql.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
@@ -153,10 +153,7 @@ beforeAll(async () => {
   await waitUntilStackCreateComplete({ client, maxWaitTime: 120, minDelay: 1, maxDelay: 1 }, { StackName: 'Sql' });
   work = { storage: new Storage(clients.s3), workBucket: 'sql-work' };
 });
-afterAll(async () => {
-  if (clients) destroyClients(clients);
-  await miniStack?.stop();
-});
+afterAll(() => miniStack?.stop());
 
 /** The emulator has tables and no views: their texts stand before the statement. */
 const withViews = (statement: string): string =>
