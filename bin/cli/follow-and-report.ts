@@ -33,8 +33,7 @@ export async function startAndFollow(stack: DeployedStack, input: ExecutionInput
  * or was stopped.
  */
 export async function followAndReport(stack: DeployedStack, runs: readonly StartedExecution[], flags: StackFlags) {
-  const { clients, outputs } = stack;
-  const watchers = runs.map((run) => runWatcher(clients, outputs.workBucket, run));
+  const watchers = runs.map((run) => runWatcher(stack.clients.sfn, stack.work, run));
   const ended = await unlessInterrupted(
     ({ signal }) => followRuns(watchers, runDisplay(), signal),
     () => comeBack(runs, stack.flag),
@@ -60,20 +59,18 @@ export const comeBack = (
 
 /** Reads the results or the progress of a run. @param run its name, or the ARN of its execution */
 export const reportOf = async (stack: DeployedStack, run: string): Promise<RunReport> =>
-  readRunReport(stack.clients, stack.outputs.workBucket, await monitoringRun(stack, run));
+  readRunReport(stack.work, await monitoringRun(stack, run));
 
 /** Number of earlier runs from whose speed the duration is estimated. */
 const MAX_EARLIER = 20;
 
 /** Prints reports as text or JSON. */
 export async function printReports(stack: DeployedStack, reports: readonly RunReport[], { json }: StackFlags) {
-  const { clients, outputs } = stack;
+  const { clients, outputs, work } = stack;
   const region = await clients.s3.config.region();
   const isDryRun = ({ summary }: RunReport): boolean => summary?.status === 'dryRun';
   const query = { status: 'succeeded' as const, limit: MAX_EARLIER };
-  const earlier = reports.some(isDryRun)
-    ? await listRuns(clients, outputs.stateMachineArn, outputs.workBucket, query)
-    : [];
+  const earlier = reports.some(isDryRun) ? await listRuns(clients.sfn, outputs.stateMachineArn, work, query) : [];
   const summaries = earlier.flatMap(({ summary }) => summary ?? []);
   const pages = reports.map((report) => {
     const estimate = isDryRun(report) ? report.summary?.estimate : undefined;

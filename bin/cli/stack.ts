@@ -3,12 +3,12 @@
  * environment, else from `.env`. Everything that a command reports about the endpoint comes from this stack's deployed
  * settings.
  */
-import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { Storage } from '../../src/core/aws/storage.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import { readExcluded } from '../../src/ledger/excluded.ts';
+import { functionVariables } from '../operate/aws-calls.ts';
 import { environmentClients } from '../operate/aws-clients.ts';
 import { findExecution, type StateMachines } from '../operate/executions.ts';
 import type { FoundRun } from '../operate/run-report.ts';
@@ -84,10 +84,8 @@ export const machinesOf = ({ outputs }: Pick<DeployedStack, 'outputs'>): StateMa
 });
 
 /** Reads the settings that the stack's functions have, as variables. */
-export async function deployedSettings({ clients, outputs }: DeployedStack): Promise<Record<string, string>> {
-  const request = new GetFunctionConfigurationCommand({ FunctionName: outputs.processorArn });
-  return (await clients.lambda.send(request)).Environment?.Variables ?? {};
-}
+export const deployedSettings = ({ clients, outputs }: DeployedStack): Promise<Record<string, string>> =>
+  functionVariables(clients.lambda, outputs.processorArn);
 
 /**
  * Returns the deployed settings with the user's logins. Other variables of the environment and of `.env` are not used.

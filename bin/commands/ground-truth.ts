@@ -69,7 +69,7 @@ async function joinLabels(flags: TruthFlags): Promise<void> {
   const run = flags.run === undefined ? source && (await startJoin(stack, source)) : await find(stack, flags.run);
   if (run && flags.detach) notice(`The run is started. To follow it: ${commandText(again(run.name), stack.flag)}`);
   else if (run && (await follow(stack, run)) === undefined) return;
-  const report = run && (await readTruthReport(stack.clients, stack.outputs.workBucket, run.arn));
+  const report = run && (await readTruthReport(stack.clients.sfn, stack.work, run.arn));
   await printTruth(stack, report || undefined, query, flags);
 }
 
@@ -94,7 +94,7 @@ const again = (name: string): string[] => ['ground-truth', '--run', name];
 
 /** @returns `undefined` if it was interrupted */
 async function follow(stack: DeployedStack, run: StartedExecution) {
-  const watchers = [truthWatcher(stack.clients, stack.outputs.workBucket, run)];
+  const watchers = [truthWatcher(stack.clients.sfn, stack.work, run)];
   const textOf = (found?: TruthProgress): string => {
     const read = found?.files ? `${found.files} label files read` : 'reading labels';
     return `${read}${found?.noted ? `, ${found.noted} labels in MLflow` : ''} …`;

@@ -79,7 +79,7 @@ async function processLocal(stack: DeployedStack, captures: StackCaptures, path:
     return;
   }
   if (flags.detach) {
-    await putCaptures(stack.clients, captures.bucket, fresh);
+    await putCaptures(stack.storage, captures.bucket, fresh);
     printFiles(stack, fresh, flags);
     const next = commandText(['runs'], stack.flag);
     notice(`The files are in the bucket. The stack starts their runs within a few minutes: ${next}`);
@@ -132,9 +132,8 @@ async function processPresent(
 }
 
 async function followFiles(stack: DeployedStack, { fresh }: UploadPlan, flags: ProcessFlags): Promise<void> {
-  const { clients, outputs } = stack;
   const runs = await unlessInterrupted(
-    ({ signal }) => startedRuns({ clients, ...outputs, files: fresh, onWait: progress.show, signal }),
+    ({ signal }) => startedRuns(stack, fresh, progress.show, signal),
     () => [
       'What is in the bucket is processed without this command. To see it:',
       `  ${commandText(['runs'], stack.flag)}`,

@@ -25,10 +25,10 @@ export type Output = About & {
 export default command('runs', OPTIONS, async (flags) => {
   // One additional run shows whether there are more.
   const query = { ...windowOfFlags(flags), status: flags.status, limit: flags.limit + 1 };
-  const { clients, outputs, about } = await openStack(flags);
+  const { clients, outputs, work, about } = await openStack(flags);
   const listed = flags.replays
-    ? await listReplays(clients, outputs.replayStateMachineArn, outputs.workBucket, query)
-    : await listRuns(clients, outputs.stateMachineArn, outputs.workBucket, query);
+    ? await listReplays(clients.sfn, outputs.replayStateMachineArn, work, query)
+    : await listRuns(clients.sfn, outputs.stateMachineArn, work, query);
   const runs = listed.slice(0, flags.limit).map(asJson);
   const more = listed.length > runs.length;
   print<Report<Output>>({ runs, more }, flags.json, listPage(runs, flags.replays), about);

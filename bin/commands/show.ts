@@ -67,7 +67,7 @@ export default command('show', OPTIONS, async (flags) => {
   else if (trace !== undefined) await showStory(stack, { traceId: trace }, json, found);
   else if (flags.out !== undefined) await writeLines(stack, found, flags);
   else if (flags.follow && arn !== undefined) await followAndReport(stack, [{ name, arn }], flags);
-  else await printReports(stack, [await readRunReport(stack.clients, stack.outputs.workBucket, found)], flags);
+  else await printReports(stack, [await readRunReport(stack.work, found)], flags);
 });
 
 // ------------------------------------------------------------------------------------------------- quarantined lines

@@ -37,14 +37,14 @@ const CAUSE = 'inference-monitor stop';
 // ----------------------------------------------------------------------------------------------------------- a run
 
 async function stopRun(stack: DeployedStack, { executionArn, status }: FoundExecution) {
-  const { clients, outputs } = stack;
+  const { clients } = stack;
   const isRunning = !hasEnded({ status });
   if (isRunning) {
     await clients.sfn.send(new StopExecutionCommand({ executionArn, error: 'RunStopped', cause: CAUSE }));
   }
   // The execution may have ended just before.
   const found = await findExecution(clients.sfn, machinesOf(stack), executionArn);
-  const report = await readRunReport(clients, outputs.workBucket, found);
+  const report = await readRunReport(stack.work, found);
   const why = report.error ? ` (${report.error.name})` : '';
   const isStopped = found.status === 'ABORTED' && isRunning;
   const { openBatchJobs } = report;

@@ -1,6 +1,5 @@
 /** Asks the judge one question, which costs money: whether it answers, in which form, and how long its answers are. */
 
-import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import type { CheckedSettings } from '../../src/core/settings/schema.ts';
 import { dollars } from '../../src/core/text/figure-text.ts';
@@ -13,6 +12,7 @@ import { Learned } from '../../src/judge/models/learned.ts';
 import { OwnLimit } from '../../src/limits/spending-limit.ts';
 import { limitsTable } from '../../src/limits/table.ts';
 import { notice } from '../cli/output.ts';
+import { functionVariables } from '../operate/aws-calls.ts';
 import { broken, type CheckContext, checked, type Finding, type Found, ok, warning } from './finding.ts';
 
 /** A judge may think. */
@@ -31,9 +31,8 @@ export async function checkAnswer({ lambda, region, settings }: AskContext, BEDR
   // The clients of the judge and of the table have the region of a function.
   process.env.AWS_REGION = region;
   const own = { ...(settings as CheckedSettings), BEDROCK_MODEL_ID };
-  const { evaluator: FunctionName } = resourceNames(own.STACK_PREFIX);
-  const found = await lambda.send(new GetFunctionConfigurationCommand({ FunctionName })).catch(() => undefined);
-  const { BUDGET_TABLE } = found?.Environment?.Variables ?? {};
+  const { evaluator } = resourceNames(own.STACK_PREFIX);
+  const { BUDGET_TABLE = '' } = await functionVariables(lambda, evaluator).catch(() => ({}) as Record<string, string>);
   const learned = new Learned(BEDROCK_MODEL_ID, BUDGET_TABLE ? limitsTable({ BUDGET_TABLE }) : undefined);
   await learned.ready();
   const judge = judgeOf({ ...own, shared: { learned: () => learned } }, { maxAnswers: 1 });

@@ -1,6 +1,5 @@
 /** Compares each trace and verdict that the ledger records as written with the traces and verdicts in MLflow. */
 
-import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { DAY_MS } from '../../src/captures/files/capture-path.ts';
 import { RUN_TAG } from '../../src/captures/trace/ids.ts';
 import { Storage, type Work } from '../../src/core/aws/storage.ts';
@@ -19,6 +18,7 @@ import { hourOfLine } from '../../src/monitoring/outcomes/rows.ts';
 import type { TimeWindow } from '../../src/quality/counts-store.ts';
 import { hourOf } from '../../src/quality/tally.ts';
 import { notice } from '../cli/output.ts';
+import { functionVariables } from '../operate/aws-calls.ts';
 import { type CheckContext, checked, type Finding, type Found, ok, unknown, warning } from './finding.ts';
 import DIFFERENCES from './ledger-differences.json' with { type: 'json' };
 
@@ -35,9 +35,8 @@ export const checkLedger = (context: Compared, window: TimeWindow): Promise<Find
 async function compare({ lambda, s3, settings }: Compared, { fromMs, toMs }: TimeWindow): Promise<Found> {
   const { STACK_PREFIX: prefix, SAGEMAKER_ENDPOINT_NAME: endpoint, MLFLOW_EXPERIMENT_NAME: name = endpoint } = settings;
   if (prefix === undefined || name === undefined) return unknown('No stack is named.', 'give --stack');
-  const { processor: FunctionName } = resourceNames(prefix);
-  const { Environment } = await lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
-  const work = { storage: new Storage(s3), workBucket: Environment?.Variables?.WORK_BUCKET ?? '' };
+  const { WORK_BUCKET: workBucket = '' } = await functionVariables(lambda, resourceNames(prefix).processor);
+  const work = { storage: new Storage(s3), workBucket };
   notice('Comparing the ledger with MLflow, day by day.');
   const mlflow = mlflowOf(settings, s3);
   try {

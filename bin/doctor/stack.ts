@@ -18,7 +18,7 @@ import { redactRules } from '../../src/core/settings/redact-setting.ts';
 import { burstsIn } from '../../src/quality/bursts.ts';
 import { cellsOf, readWindow, sumOfCells } from '../../src/quality/counts-store.ts';
 import { twoSources } from '../../src/quality/two-sources.ts';
-import { orMissing } from '../operate/aws-calls.ts';
+import { functionVariables, orMissing } from '../operate/aws-calls.ts';
 import {
   broken,
   type Check,
@@ -147,24 +147,21 @@ const ONE_SOURCE = "leave out calls: 'all' in the application, or switch Data Ca
  * probably misspelled.
  */
 async function checkData({ lambda, s3, prefix }: StackContext): Promise<Found> {
-  const { processor: FunctionName } = resourceNames(prefix);
-  const { Environment } = await lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
-  const { REDACT, CONTENT, WORK_BUCKET: bucket = '' } = Environment?.Variables ?? {};
+  const { REDACT, CONTENT, WORK_BUCKET = '' } = await functionVariables(lambda, resourceNames(prefix).processor);
   const content = CONTENT === 'none' ? CONTENT : 'all';
   const kept = ok(`Captures are kept ${keptText({ REDACT, CONTENT: content })}. See docs/your-data.md.`);
   const { fields } = redactRules(REDACT ?? '');
   const window = { fromMs: Date.now() - WEEK_MS, toMs: Date.now() };
-  const storage = new Storage(s3);
-  const counts = await readWindow({ storage, workBucket: bucket }, window);
-  const { captures = 0, masked = {} } = sumOfCells(cellsOf(counts));
+  const cells = cellsOf(await readWindow({ storage: new Storage(s3), workBucket: WORK_BUCKET }, window));
+  const { captures = 0, masked = {} } = sumOfCells(cells);
   const absent = fields.filter((name) => captures > 0 && masked[name.toLowerCase()] === undefined);
   return [
     kept,
     absent.map((name) => warning(`No capture of a week had field:${name} of REDACT.`, 'correct its name')),
-    burstsIn(cellsOf(counts), (...texts) => ['inference-monitor', ...texts, '--stack', prefix].join(' ')).map(
-      (message) => ok(`${message}.`),
+    burstsIn(cells, (...texts) => ['inference-monitor', ...texts, '--stack', prefix].join(' ')).map((message) =>
+      ok(`${message}.`),
     ),
-    twoSources(cellsOf(counts)).map((message) => warning(`In a week, ${message}.`, ONE_SOURCE)),
+    twoSources(cells).map((message) => warning(`In a week, ${message}.`, ONE_SOURCE)),
   ];
 }
 

@@ -3,7 +3,7 @@
  * and MLflow apps.
  */
 
-import type { LambdaClient } from '@aws-sdk/client-lambda';
+import { GetFunctionConfigurationCommand, type LambdaClient } from '@aws-sdk/client-lambda';
 import { callAws } from '../../src/core/aws/aws-json.ts';
 import type { Endpoint, Variants } from '../../src/core/aws/endpoint.ts';
 
@@ -12,6 +12,12 @@ export async function queueAttributes(client: LambdaClient, QueueUrl: string) {
   const input = { QueueUrl, AttributeNames: ['QueueArn', 'ApproximateNumberOfMessages'] };
   type Reply = { Attributes?: { QueueArn?: string; ApproximateNumberOfMessages?: string } };
   return (await callAws<Reply>(client, 'sqs', 'GetQueueAttributes', input)).Attributes ?? {};
+}
+
+/** Reads the environment variables of a deployed function: the settings in effect, whatever the local `.env` says. */
+export async function functionVariables(lambda: LambdaClient, FunctionName: string): Promise<Record<string, string>> {
+  const { Environment } = await lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
+  return Environment?.Variables ?? {};
 }
 
 /**

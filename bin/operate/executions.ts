@@ -130,10 +130,14 @@ export async function findExecution(sfn: SFNClient, machines: StateMachines, run
   throw await noSuchRun(sfn, Object.values(machines), run);
 }
 
+/** @throws the errors of Step Functions */
+export const describeExecution = (sfn: SFNClient, executionArn: string): Promise<DescribeExecutionCommandOutput> =>
+  sfn.send(new DescribeExecutionCommand({ executionArn }));
+
 /** @returns `undefined` if it does not or cannot exist: an invalid name makes an invalid ARN */
 async function describe(sfn: SFNClient, executionArn: string): Promise<DescribeExecutionCommandOutput | undefined> {
   try {
-    return await sfn.send(new DescribeExecutionCommand({ executionArn }));
+    return await describeExecution(sfn, executionArn);
   } catch (error) {
     if (error instanceof ExecutionDoesNotExist || error instanceof InvalidArn) return undefined;
     // The SDK does not validate, and Step Functions refuses a name that is too long by the length of the ARN.

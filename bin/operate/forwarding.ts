@@ -1,5 +1,5 @@
 /** Files that a user has forwarded: sends events to the stack's queue, and puts dead letters back into it. */
-import { GetFunctionConfigurationCommand, type LambdaClient } from '@aws-sdk/client-lambda';
+import type { LambdaClient } from '@aws-sdk/client-lambda';
 import { backfillObjects } from '../../src/captures/files/capture-objects.ts';
 import { HOUR_MS } from '../../src/captures/files/capture-path.ts';
 import { callAws } from '../../src/core/aws/aws-json.ts';
@@ -12,14 +12,14 @@ import { type ForwardEnvironment, readForwardEnvironment } from '../../src/core/
 import { dayOf, listFiles, partsOf } from '../../src/ledger/files.ts';
 import type { TimeWindow } from '../../src/quality/counts-store.ts';
 import { hourOf } from '../../src/quality/tally.ts';
-import { orMissing, queueAttributes } from './aws-calls.ts';
+import { functionVariables, orMissing, queueAttributes } from './aws-calls.ts';
 
 const MESSAGES_AT_ONCE = 10;
 
 /** Returns the variables of a deployed function. @throws PermanentError `NothingForwarded` if the stack has no such function */
 async function variablesOf(lambda: LambdaClient, FunctionName: string, expected: string) {
-  const found = await lambda.send(new GetFunctionConfigurationCommand({ FunctionName })).catch(orMissing);
-  if (found !== undefined) return found.Environment?.Variables ?? {};
+  const found = await functionVariables(lambda, FunctionName).catch(orMissing);
+  if (found !== undefined) return found;
   throw new PermanentError('NothingForwarded', 'This stack forwards nothing', { expected, where: FunctionName });
 }
 

@@ -1,5 +1,4 @@
 /** The verdicts on the replies of a cloud replay, by the run of the monitoring that judges them. */
-import { DescribeExecutionCommand, type SFNClient } from '@aws-sdk/client-sfn';
 import { Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { PAIRWISE_SCORER } from '../../src/judge/pairwise.ts';
@@ -9,6 +8,7 @@ import type { RunData } from '../../src/replay/compare/run-data.ts';
 import { parseS3Location } from '../../src/replay/source/open-source.ts';
 import { orMissing } from './aws-calls.ts';
 import { environmentClients } from './aws-clients.ts';
+import { describeExecution } from './executions.ts';
 import { followRuns } from './run-progress.ts';
 
 type JudgingRun = NonNullable<RunData['monitoringRun']>;
@@ -26,7 +26,9 @@ export async function verdictsOf({ name, arn, verdicts }: JudgingRun, signal: Ab
   const storage = new Storage(s3);
   const judged = nothingJudged();
   let summaries = 0;
-  await followRuns([async () => ({ status: await statusOf(sfn, arn), news: [] })], () => {}, signal);
+  // Step Functions deletes executions after 90 days; the summary stays.
+  const statusOf = async () => (await describeExecution(sfn, arn).catch(orMissing))?.status ?? 'DELETED';
+  await followRuns([async () => ({ status: await statusOf(), news: [] })], () => {}, signal);
   for await (const object of storage.list(bucket, key)) {
     const summary = await storage.getJson<RunSummary>(bucket, object.key);
     summaries++;
@@ -41,7 +43,3 @@ export async function verdictsOf({ name, arn, verdicts }: JudgingRun, signal: Ab
 }
 
 const VERDICTS = ['better', 'same', 'worse', 'undecided'] as const;
-
-/** Step Functions deletes executions after 90 days; the summary stays. */
-const statusOf = async (sfn: SFNClient, executionArn: string): Promise<string> =>
-  (await sfn.send(new DescribeExecutionCommand({ executionArn })).catch(orMissing))?.status ?? 'DELETED';

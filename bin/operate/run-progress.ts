@@ -1,15 +1,15 @@
 /** The progress of runs: from their executions, and from their objects in the work bucket. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { DescribeExecutionCommand } from '@aws-sdk/client-sfn';
-import { Storage } from '../../src/core/aws/storage.ts';
+import type { SFNClient } from '@aws-sdk/client-sfn';
+import type { Work } from '../../src/core/aws/storage.ts';
 import type { BatchReport, CostEstimate, PlanReceipt, Receipt } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { inOrder } from '../../src/core/process/concurrency.ts';
 import { sum } from '../../src/core/values/sum.ts';
 import { chunkState } from '../../src/monitoring/receipts.ts';
 import { type RunSummary, SummaryBuilder } from '../../src/monitoring/summary.ts';
-import type { AwsClients } from './aws-clients.ts';
+import { describeExecution } from './executions.ts';
 
 export type RunProgress = Awaited<ReturnType<ReturnType<typeof runWatcher>>>;
 
@@ -30,15 +30,10 @@ const MAX_MESSAGE_CHARS = 300;
  * @param name of the run
  * @param arn of its execution
  */
-export function runWatcher(
-  { s3, sfn }: Pick<AwsClients, 's3' | 'sfn'>,
-  workBucket: string,
-  { name, arn }: { name: string; arn: string },
-) {
-  const storage = new Storage(s3);
+export function runWatcher(sfn: SFNClient, work: Work, { name, arn }: { name: string; arn: string }) {
   const builder = new SummaryBuilder({ name, startTime: '' });
-  const newPlans = planReader(storage, workBucket, name);
-  const newReceipts = receiptReader(storage, workBucket, name);
+  const newPlans = planReader(work, name);
+  const newReceipts = receiptReader(work, name);
   /** Lines by chunk. */
   const linesOf = new Map<number, number>();
   const whole = new Set<number>();
@@ -58,7 +53,7 @@ export function runWatcher(
   }
 
   return async () => {
-    const execution = await sfn.send(new DescribeExecutionCommand({ executionArn: arn }));
+    const execution = await describeExecution(sfn, arn);
     const plans = await newPlans();
     for (const one of plans) builder.addPlan(one);
     plan = plans.at(-1) ?? plan;
@@ -91,7 +86,7 @@ export function runWatcher(
       /** Dollars that planning expects; `null` if the price is unknown. */
       expectedUsd: estimate?.usd,
       /** Number of jobs by status, if there are any. */
-      batchJobs: plan?.options.judge === 'batch' ? await batchJobs(storage, workBucket, name) : undefined,
+      batchJobs: plan?.options.judge === 'batch' ? await batchJobs(work, name) : undefined,
       /** News for the user since the last poll: warnings, and the first attempt that failed with each error. */
       news: [...plans.flatMap(newsOfPlan), ...receipts.flatMap(newsOfReceipt)]
         .filter(([key]) => !told.has(key) && told.add(key))
@@ -116,7 +111,7 @@ function newsOfReceipt({ chunk, step, ok, error, attempt }: Receipt): News[] {
 }
 
 /** Returns a function that reads the receipts of the parts that were planned since its last call. */
-function planReader(storage: Storage, workBucket: string, run: string) {
+function planReader({ storage, workBucket }: Work, run: string) {
   let last = '';
   return async (): Promise<PlanReceipt[]> => {
     const found: PlanReceipt[] = [];
@@ -133,7 +128,7 @@ function planReader(storage: Storage, workBucket: string, run: string) {
  * Returns a function that reads the receipts that are new since its last call. Chunks end in any order, so the listing
  * begins with the first incomplete chunk. If later receipts fill a poll, the next poll starts after the last receipt.
  */
-function receiptReader(storage: Storage, workBucket: string, run: string) {
+function receiptReader({ storage, workBucket }: Work, run: string) {
   const known = new Set<string>();
   /** The receipt behind which the next poll starts; empty: at the beginning. */
   let resume = '';
@@ -158,7 +153,7 @@ function receiptReader(storage: Storage, workBucket: string, run: string) {
   };
 }
 
-async function batchJobs(storage: Storage, workBucket: string, run: string): Promise<Record<string, number>> {
+async function batchJobs({ storage, workBucket }: Work, run: string): Promise<Record<string, number>> {
   const byStatus: Record<string, number> = {};
   const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
   for (const { status } of report?.jobs ?? []) byStatus[status] = (byStatus[status] ?? 0) + 1;

@@ -1,15 +1,14 @@
 /** Reports one run in any state (running, ended, stopped, expired from Step Functions), or a stack's newest runs. */
-import { DescribeExecutionCommand, type ExecutionListItem, type ExecutionStatus } from '@aws-sdk/client-sfn';
+import type { ExecutionListItem, ExecutionStatus, SFNClient } from '@aws-sdk/client-sfn';
 import { type ListedExecutions, listedExecutions } from '../../src/core/aws/executions.ts';
-import { Storage, type Work } from '../../src/core/aws/storage.ts';
+import type { Work } from '../../src/core/aws/storage.ts';
 import type { BatchReport, PlanReceipt, QuarantineEntry } from '../../src/core/contract/receipts.ts';
 import { replayKeys, workKeys } from '../../src/core/contract/work-keys.ts';
 import { inOrder } from '../../src/core/process/concurrency.ts';
 import { quarantinedEntries } from '../../src/monitoring/plan/retry-source.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
-import type { AwsClients } from './aws-clients.ts';
-import { type FoundExecution, inputText } from './executions.ts';
+import { describeExecution, type FoundExecution, inputText } from './executions.ts';
 
 /** Statuses for listing runs, with Step Functions' names. */
 const STATUSES = {
@@ -32,13 +31,13 @@ export type RunReport = Awaited<ReturnType<typeof readRunReport>>;
 export type FoundRun = Pick<FoundExecution, 'name'> & Partial<FoundExecution>;
 
 /** Reads the report of a run. A run without a summary costs a request for each of its receipts. */
-export async function readRunReport(clients: Pick<AwsClients, 's3'>, workBucket: string, found: FoundRun) {
+export async function readRunReport(work: Work, found: FoundRun) {
   const { name, executionArn, status, startDate, stopDate, error, cause, input } = found;
-  const storage = new Storage(clients.s3);
+  const { storage, workBucket } = work;
   const written = await storage.getJson<RunSummary>(workBucket, workKeys.summary(name));
   const isRunning = statusOfRun(status) === 'running' && executionArn !== undefined;
   const run = { name, startTime: startDate?.toISOString() ?? '' };
-  const soFar = written ?? (await summarizeRun({ storage, workBucket }, run, undefined, { isRunning }));
+  const soFar = written ?? (await summarizeRun(work, run, undefined, { isRunning }));
   const summary = soFar.options === null && written === undefined ? undefined : soFar;
   const asked: unknown = input === undefined ? (summary?.input ?? null) : JSON.parse(input);
   return {
@@ -58,10 +57,10 @@ export async function readRunReport(clients: Pick<AwsClients, 's3'>, workBucket:
     isFinal: written !== undefined,
     /** Set if planning has not finished: a retry includes only planned chunks. */
     isPartlyPlanned: summary?.partlyPlanned ?? false,
-    quarantined: summary === undefined ? [] : await readReasons({ storage, workBucket }, summary),
+    quarantined: summary === undefined ? [] : await readReasons(work, summary),
     experimentId: (await storage.getJson<PlanReceipt>(workBucket, workKeys.plan(name, 0)))?.experimentId,
     /** Jobs of batch inference that had not ended when the run last looked. They continue without it, and cost money. */
-    openBatchJobs: await openJobs(storage, workBucket, name),
+    openBatchJobs: await openJobs(work, name),
   };
 }
 
@@ -79,7 +78,7 @@ type PlanOutcome = Pick<RunReport, 'status' | 'summary' | 'input' | 'isPartlyPla
 
 const JOB_GOES_ON = new Set(['Submitted', 'Validating', 'Scheduled', 'InProgress', 'Stopping']);
 
-async function openJobs(storage: Storage, workBucket: string, run: string): Promise<string[]> {
+async function openJobs({ storage, workBucket }: Work, run: string): Promise<string[]> {
   const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
   return (report?.jobs ?? []).filter(({ status }) => JOB_GOES_ON.has(status)).map(({ arn }) => arn);
 }
@@ -121,21 +120,21 @@ export type ListedReplay = Awaited<ReturnType<typeof listReplays>>[number];
 const READS_AT_ONCE = 8;
 
 /** Lists the monitoring runs of the last 90 days, the newest first. A run costs a request or two. */
-export const listRuns = (clients: Clients, stateMachineArn: string, workBucket: string, options: ListOptions) =>
-  list(clients, stateMachineArn, options, async (facts, storage) => {
-    const summary = await storage.getJson<RunSummary>(workBucket, workKeys.summary(facts.run));
+export const listRuns = (sfn: SFNClient, stateMachineArn: string, work: Work, options: ListOptions) =>
+  list(sfn, stateMachineArn, options, async (facts) => {
+    const summary = await work.storage.getJson<RunSummary>(work.workBucket, workKeys.summary(facts.run));
     // The summary of a run that planned nothing has no input.
-    const asked = summary?.input ?? (await inputOf(clients, facts.arn));
+    const asked = summary?.input ?? (await inputOf(sfn, facts.arn));
     // `summary` is absent if the run has not written it.
     return { ...facts, asked: inputText(asked, summary?.objects), summary };
   });
 
 /** Lists the cloud replays of the last 90 days, the newest first. */
-export const listReplays = (clients: Clients, stateMachineArn: string, workBucket: string, options: ListOptions) =>
-  list(clients, stateMachineArn, options, async (facts, storage) => {
+export const listReplays = (sfn: SFNClient, stateMachineArn: string, work: Work, options: ListOptions) =>
+  list(sfn, stateMachineArn, options, async (facts) => {
     type Figures = { sent: number; requests: number };
-    const figures = await storage.getJson<Figures>(workBucket, replayKeys.figures(facts.run));
-    const { target } = ((await inputOf(clients, facts.arn)) ?? {}) as { target?: Record<string, unknown> };
+    const figures = await work.storage.getJson<Figures>(work.workBucket, replayKeys.figures(facts.run));
+    const { target } = ((await inputOf(sfn, facts.arn)) ?? {}) as { target?: Record<string, unknown> };
     return {
       ...facts,
       asked: `to ${Object.values(target ?? {}).join(' ') || 'an unknown target'}`,
@@ -144,19 +143,17 @@ export const listReplays = (clients: Clients, stateMachineArn: string, workBucke
     };
   });
 
-type Clients = Pick<AwsClients, 's3' | 'sfn'>;
 type Facts = ReturnType<typeof factsOf>;
 
 async function list<T extends Facts>(
-  clients: Clients,
+  sfn: SFNClient,
   stateMachineArn: string,
   options: ListOptions,
-  read: (facts: Facts, storage: Storage) => Promise<T>,
+  read: (facts: Facts) => Promise<T>,
 ): Promise<T[]> {
-  const storage = new Storage(clients.s3);
   const { status: only, ...window } = options;
-  const found = listedExecutions(clients.sfn, stateMachineArn, { ...window, status: only && STATUSES[only] });
-  const all = await Array.fromAsync(inOrder(READS_AT_ONCE, found, (item) => read(factsOf(item), storage)));
+  const found = listedExecutions(sfn, stateMachineArn, { ...window, status: only && STATUSES[only] });
+  const all = await Array.fromAsync(inOrder(READS_AT_ONCE, found, (item) => read(factsOf(item))));
   // Step Functions lists the newest first, except for runs of the same moment.
   return all.sort((a, b) => (a.startedAt < b.startedAt ? 1 : -1));
 }
@@ -169,7 +166,5 @@ const factsOf = ({ name = '', executionArn = '', status, startDate, stopDate }: 
   endedAt: stopDate?.toISOString(),
 });
 
-async function inputOf({ sfn }: Pick<AwsClients, 'sfn'>, executionArn: string): Promise<unknown> {
-  const { input } = await sfn.send(new DescribeExecutionCommand({ executionArn }));
-  return JSON.parse(input ?? 'null');
-}
+const inputOf = async (sfn: SFNClient, arn: string): Promise<unknown> =>
+  JSON.parse((await describeExecution(sfn, arn)).input ?? 'null');

@@ -1,7 +1,7 @@
 /** Ground truth runs: progress and results of a run, waiting labels, and the figures of a stack. */
 
-import { DescribeExecutionCommand, type DescribeExecutionCommandOutput } from '@aws-sdk/client-sfn';
-import { Storage } from '../../src/core/aws/storage.ts';
+import type { SFNClient } from '@aws-sdk/client-sfn';
+import type { Storage, Work } from '../../src/core/aws/storage.ts';
 import type { LabelFileReport, TruthRunSummary } from '../../src/core/contract/ground-truth.ts';
 import { truthKeys } from '../../src/core/contract/work-keys.ts';
 import { inOrder } from '../../src/core/process/concurrency.ts';
@@ -12,18 +12,20 @@ import { listSegments } from '../../src/ground-truth/labels/waiting.ts';
 import type { TruthFigures } from '../../src/ground-truth/measure/figures.ts';
 import { measureTruth, type TruthQuery } from '../../src/ground-truth/measure/measure.ts';
 import { hourOf } from '../../src/quality/tally.ts';
-import type { AwsClients } from './aws-clients.ts';
+import { describeExecution } from './executions.ts';
 import { statusOfRun } from './run-report.ts';
 
-type Clients = Pick<AwsClients, 's3' | 'sfn'>;
 type InvocationReport = Pick<TruthRunSummary, 'files' | 'noted'>;
 
 /** Polls one run. */
-export function truthWatcher(clients: Clients, workBucket: string, { name, arn }: { name: string; arn: string }) {
+export function truthWatcher(
+  sfn: SFNClient,
+  { storage, workBucket }: Work,
+  { name, arn }: { name: string; arn: string },
+) {
   const reports: InvocationReport[] = [];
   return async () => {
-    const { status = 'RUNNING' } = await describe(clients, arn);
-    const storage = new Storage(clients.s3);
+    const { status = 'RUNNING' } = await describeExecution(sfn, arn);
     for (;;) {
       const report = await storage.getJson<InvocationReport>(workBucket, truthKeys.invocation(name, reports.length));
       if (report === undefined) break;
@@ -41,9 +43,6 @@ export function truthWatcher(clients: Clients, workBucket: string, { name, arn }
 
 export type TruthProgress = Awaited<ReturnType<ReturnType<typeof truthWatcher>>>;
 
-const describe = ({ sfn }: Pick<Clients, 'sfn'>, executionArn: string): Promise<DescribeExecutionCommandOutput> =>
-  sfn.send(new DescribeExecutionCommand({ executionArn }));
-
 /** The outcomes of the labels of a file. */
 export type LabelFileState = Omit<LabelFileReport, 'parts'>;
 
@@ -52,9 +51,8 @@ export type TruthReport = Awaited<ReturnType<typeof readTruthReport>>;
 const READS_AT_ONCE = 16;
 
 /** Reads the report of a run. */
-export async function readTruthReport(clients: Clients, workBucket: string, arn: string) {
-  const { name: run = '', status, error, cause = '' } = await describe(clients, arn);
-  const storage = new Storage(clients.s3);
+export async function readTruthReport(sfn: SFNClient, { storage, workBucket }: Work, arn: string) {
+  const { name: run = '', status, error, cause = '' } = await describeExecution(sfn, arn);
   const summary = await storage.getJson<TruthRunSummary>(workBucket, truthKeys.summary(run));
   const { noted = 0, notNoted = {}, notedBy, files = [] } = summary ?? {};
   return {

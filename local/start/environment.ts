@@ -10,6 +10,7 @@ import type { AwsClients } from '../../bin/operate/aws-clients.ts';
 import type { EndpointCaptures } from '../../bin/operate/capture-files.ts';
 import { putCaptures } from '../../bin/operate/process-files.ts';
 import { readStackOutputs } from '../../bin/operate/stack-outputs.ts';
+import { Storage } from '../../src/core/aws/storage.ts';
 import type { StackOutputs } from '../../src/core/contract/names.ts';
 import { freePort } from '../machine/free-port.ts';
 import { makeOwnFolder, removeFolder } from '../machine/own-folder.ts';
@@ -231,7 +232,7 @@ export async function deployEndpoints(
       BATCH_WINDOW_SECONDS: '0',
       REPLAY_ENDPOINT_NAMES: REPLAY_ENDPOINT,
     };
-    const fill = () => putCaptures(environment.clients, CAPTURE_BUCKET, captures.files, signal);
+    const fill = () => putCaptures(new Storage(environment.clients.s3), CAPTURE_BUCKET, captures.files, signal);
     await environment.deployStack(own, fill);
     deployed.push({ endpoint: captures.endpoint, stack: await openStack({ stack: prefix }, environment.clients) });
   }

@@ -22,7 +22,7 @@ import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { tracesUrl } from '../../src/mlflow/trace-url.ts';
 import type { DeployedEndpoint } from './environment.ts';
 
-interface Work {
+interface Asked {
   settings: Settings;
   mlflowUrl: string;
   /** Whether the servers stop when this is printed, so that no address and no command is of use. */
@@ -35,17 +35,17 @@ interface Work {
  *
  * @returns `hasFailed`
  */
-export async function processCaptures({ endpoint, stack }: DeployedEndpoint, work: Work): Promise<boolean> {
-  const { clients, outputs, flag, about } = stack;
-  const { exit, mlflowUrl, signal } = work;
+export async function processCaptures({ endpoint, stack }: DeployedEndpoint, asked: Asked): Promise<boolean> {
+  const { clients, outputs, work, flag, about } = stack;
+  const { exit, mlflowUrl, signal } = asked;
   const input = { bucket: outputs.captureBucket, prefix: `${endpoint}/` };
   const run = await startNamed(clients.sfn, outputs.stateMachineArn, input);
-  await followRuns([runWatcher(clients, outputs.workBucket, run)], runDisplay(), signal);
+  await followRuns([runWatcher(clients.sfn, work, run)], runDisplay(), signal);
   const report = await reportOf(stack, run.arn);
   const { experimentId = '' } = report;
   const links = { traces: tracesUrl(mlflowUrl, experimentId) ?? '' };
   const page = { report, next: exit ? [] : nextSteps(report, flag), links: exit ? {} : links };
-  const worst = experimentId && (await worstPart(experimentId, stack.flag, work));
+  const worst = experimentId && (await worstPart(experimentId, stack.flag, asked));
   print({}, false, [...runsPage([page], await healthBy(stack, [report])), worst], about);
   return hasFailed(report);
 }
@@ -60,7 +60,7 @@ export function hasFailed({ status, summary }: Pick<RunReport, 'status' | 'summa
 const WORST_SHOWN = 5;
 
 /** The traces with the worst verdicts, without traces of shadow variants. */
-async function worstPart(experimentId: string, stack: string | undefined, { settings, mlflowUrl, exit }: Work) {
+async function worstPart(experimentId: string, stack: string | undefined, { settings, mlflowUrl, exit }: Asked) {
   const mlflow = createMlflowClient({ trackingUri: mlflowUrl });
   const scorers = activeScorers(settings);
   const query = { experimentId, scorers, shadow: settings.SHADOW_VARIANTS, limit: WORST_SHOWN, server: mlflowUrl };
@@ -89,9 +89,9 @@ export async function findLabels(captures: string, endpoints: readonly { endpoin
 
 /** Joins the labels of a folder to the predictions, and prints how good these were. @throws PermanentError `LabelsMissing` */
 export async function joinLabels({ stack }: DeployedEndpoint, folder: string, signal: AbortSignal): Promise<void> {
-  const { clients, outputs } = stack;
+  const { clients, work } = stack;
   const run = await startJoin(stack, folder);
-  await followRuns([truthWatcher(clients, outputs.workBucket, run)], () => {}, signal);
-  const report = await readTruthReport(clients, outputs.workBucket, run.arn);
+  await followRuns([truthWatcher(clients.sfn, work, run)], () => {}, signal);
+  const report = await readTruthReport(clients.sfn, work, run.arn);
   await printTruth(stack, report, { by: 'variant' }, {});
 }

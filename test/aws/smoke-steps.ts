@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
+import { functionVariables } from '../../bin/operate/aws-calls.ts';
 import type { AwsClients } from '../../bin/operate/aws-clients.ts';
 import { startedRuns } from '../../bin/operate/process-files.ts';
 import { followRuns, type RunProgress, runWatcher } from '../../bin/operate/run-progress.ts';
@@ -18,10 +18,8 @@ import type { StoredAssessment } from '../../src/mlflow/types.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 
 /** Reads the environment of the deployed functions: the settings in effect, whatever the local `.env` says. */
-export async function deployedEnvironment(clients: AwsClients, outputs: StackOutputs): Promise<LambdaEnvironment> {
-  const reply = await clients.lambda.send(new GetFunctionConfigurationCommand({ FunctionName: outputs.processorArn }));
-  return readEnvironment(reply.Environment?.Variables ?? {});
-}
+export const deployedEnvironment = async (clients: AwsClients, outputs: StackOutputs): Promise<LambdaEnvironment> =>
+  readEnvironment(await functionVariables(clients.lambda, outputs.processorArn));
 
 /** Reads the summary of a run; `undefined` if it ended before it wrote one. */
 export const readRunSummary = ({ s3 }: Pick<AwsClients, 's3'>, workBucket: string, run: string) =>
@@ -67,7 +65,7 @@ export function smokeCapture(environment: LambdaEnvironment, now = new Date()): 
 /** Puts a capture file, and waits for the execution that starts for it; for all, if EventBridge has delivered its event twice. */
 export async function putAndFollow(
   clients: AwsClients,
-  { captureBucket, workBucket, stateMachineArn }: StackOutputs,
+  outputs: StackOutputs,
   { key, text }: { key: string; text: string },
   more: { onProgress?: (text: string) => void; signal?: AbortSignal } = {},
 ): Promise<{ run: RunProgress; executions: number }> {
@@ -79,9 +77,9 @@ export async function putAndFollow(
     const onWait = more.onProgress;
     const onPoll = ([run]: readonly { name: string }[]): void => more.onProgress?.(`running ${run?.name}`);
     const { signal } = more;
-    const own = { clients, captureBucket, workBucket, stateMachineArn, files };
-    const started = await startedRuns({ ...own, onWait, signal });
-    const watchers = started.map((run) => runWatcher(clients, workBucket, run));
+    const work = { storage: new Storage(clients.s3), workBucket: outputs.workBucket };
+    const started = await startedRuns({ clients, work, outputs }, files, onWait, signal);
+    const watchers = started.map((run) => runWatcher(clients.sfn, work, run));
     const runs = await followRuns(watchers, onPoll, signal);
     // A duplicate ends by itself; the other execution did the work.
     const run = runs.find((one) => !one.output?.includes('duplicate')) ?? runs[0];

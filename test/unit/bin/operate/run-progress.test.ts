@@ -1,6 +1,7 @@
 /** How following a run reads receipts. The rest of it is tested on a deployed stack. */
 import { Readable } from 'node:stream';
 import { runWatcher } from '../../../../bin/operate/run-progress.ts';
+import { Storage } from '../../../../src/core/aws/storage.ts';
 import { workKeys } from '../../../../src/core/contract/work-keys.ts';
 
 const CHUNKS = 10_500;
@@ -41,7 +42,7 @@ async function send(command: { input: Record<string, string> }) {
 }
 
 test('a chunk that never ends does not hide the receipts behind it, however many there are', async () => {
-  const poll = runWatcher({ s3: { send }, sfn: { send } } as never, 'work', RUN);
+  const poll = runWatcher({ send } as never, { storage: new Storage({ send } as never), workBucket: 'work' }, RUN);
   let lines = 0;
   for (let i = 0; i < CHUNKS / 250 && lines < CHUNKS - 1; i += 1) ({ lines } = await poll());
   expect(lines).toBe(CHUNKS - 1);
