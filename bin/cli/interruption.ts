@@ -1,8 +1,9 @@
 /** Work that the first Ctrl-C interrupts. The second one ends the process. */
 import { EXIT, notice, progress } from './output.ts';
-import { type Stopping, stopOnSignals } from './stop-signals.ts';
+import { stopOnSignals } from './stop-signals.ts';
 
-export interface Interruption extends Pick<Stopping, 'signal'> {
+export interface Interruption {
+  signal: AbortSignal;
   /** From now on there are results to write, so that the work ends by itself after a signal. @param said on the signal */
   writes(said: string): void;
 }

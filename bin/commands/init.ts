@@ -9,7 +9,6 @@ import { dotenvText } from '../../src/core/settings/dotenv-file.ts';
 import { assertNew, withNewFile } from '../cli/new-file.ts';
 import { command, option, options } from '../cli/options.ts';
 import { EXIT, notice } from '../cli/output.ts';
-import { Stopped } from '../cli/stop-signals.ts';
 import { askJudge } from '../doctor/ask-judge.ts';
 import { quickClients } from '../doctor/finding.ts';
 import { assertValid, collect, foundAccount } from '../init/collect.ts';
@@ -65,7 +64,7 @@ export default command('init', OPTIONS, async ({ set, region, out, yes, ...flags
     const found = await askJudge({ lambda: clients.lambda, region: place, settings }, settings.BEDROCK_MODEL_ID);
     for (const { level, message } of found) notice(`${level}: ${message}`);
   } catch (error) {
-    if (!(error instanceof Stopped)) throw error;
+    if ((error as Error).name !== 'AbortError') throw error;
     notice('Stopped. Nothing was written.');
     process.exitCode = EXIT.interrupted;
   } finally {

@@ -42,8 +42,8 @@ const TEXTS: Readonly<Record<string, string>> = questions;
  * Collects the settings. Asks for settings without a flag, and asks again if settings do not fit together. Without a
  * prompt, takes them from the endpoint's Data Capture and from MLflow, if the account can be queried.
  *
- * @throws PermanentError `InvalidSettings` without a prompt, with every setting that is wrong or missing; Stopped on
- *   Ctrl-C
+ * @throws PermanentError `InvalidSettings` without a prompt, with every setting that is wrong or missing; `AbortError`
+ *   on Ctrl-C
  */
 export async function collect(
   given: Values,

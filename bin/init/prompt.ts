@@ -2,7 +2,6 @@
 import { createInterface, type Interface } from 'node:readline/promises';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
-import { Stopped } from '../cli/stop-signals.ts';
 
 export interface Choice {
   value: string;
@@ -38,28 +37,19 @@ export class Prompt {
     this.#output.write(`${line}\n`);
   }
 
-  /** Asks until the answer is valid. @returns '' only for an optional question. @throws Stopped on Ctrl-C and Ctrl-D */
+  /** Asks until the answer is valid. @returns '' only for an optional question. @throws `AbortError` on Ctrl-C and Ctrl-D */
   async ask({ text, choices = [], initial, optional = false, fault }: InitQuestion): Promise<string> {
     this.say('');
     for (const [index, { value, label = value }] of choices.entries()) this.say(`  ${index + 1}) ${singleLine(label)}`);
     const enter = initial === undefined ? (optional ? ' (Enter: none)' : '') : ` (Enter: ${singleLine(initial)})`;
     for (;;) {
-      const given = (await this.#line(`${text}${enter}: `)).trim();
+      const given = (await this.#lines.question(`${text}${enter}: `, { signal: this.#stop.signal })).trim();
       const chosen = /^\d{1,3}$/.test(given) ? choices[Number(given) - 1]?.value : undefined;
       const value = chosen ?? (given || (initial ?? ''));
       if (value === '' && optional) return '';
       const wrong = value === '' ? 'An answer is required.' : fault(value);
       if (wrong === undefined) return value;
       this.say(`  ${singleLine(wrong)}`);
-    }
-  }
-
-  async #line(question: string): Promise<string> {
-    try {
-      return await this.#lines.question(question, { signal: this.#stop.signal });
-    } catch (error) {
-      if (this.#stop.signal.aborted) throw new Stopped();
-      throw error;
     }
   }
 

@@ -1,14 +1,15 @@
 /** The file with the variables that make all commands work on the local environment, for a shell to `source`. */
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import type { DeployedStack } from '../../bin/cli/stack.ts';
 import { isRunning } from '../../src/core/process/is-running.ts';
 import { keptPath } from '../../src/core/process/package-folder.ts';
 import { shellWord } from '../../src/core/text/shell-word.ts';
-import type { DeployedEndpoint, LocalEnvironment } from './environment.ts';
+import type { LocalEnvironment } from './environment.ts';
 
 interface LocalFacts {
   environment: Pick<LocalEnvironment, 'ministack' | 'mlflowUrl' | 'judge'>;
-  deployed: readonly DeployedEndpoint[];
+  deployed: readonly DeployedStack[];
   /** The user's settings that apply. */
   settings: Readonly<Record<string, string>>;
   /** Address of the server that answers for SageMaker's endpoints. */
@@ -58,8 +59,7 @@ const UNSET = [
 /** Returns shell commands that set the variables. */
 function exportLines({ environment, deployed, settings, endpointUrl }: LocalFacts): string[] {
   const { ministack, mlflowUrl, judge } = environment;
-  const [first] = deployed;
-  const outputs = first?.stack.outputs;
+  const [{ prefix = '', outputs } = {} as Partial<DeployedStack>, ...others] = deployed;
   const { AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_DEFAULT_REGION } = ministack.env;
   const variables = {
     AWS_ENDPOINT_URL,
@@ -78,7 +78,7 @@ function exportLines({ environment, deployed, settings, endpointUrl }: LocalFact
     ...settings,
     JUDGE_SECRET_ARN: '',
     MLFLOW_TRACKING_URI: mlflowUrl,
-    STACK_PREFIX: first?.stack.prefix,
+    STACK_PREFIX: prefix,
     CAPTURE_BUCKET: outputs?.captureBucket,
     WORK_BUCKET: outputs?.workBucket,
     STATE_MACHINE_ARN: outputs?.stateMachineArn,
@@ -88,6 +88,6 @@ function exportLines({ environment, deployed, settings, endpointUrl }: LocalFact
   return [
     `unset ${UNSET.join(' ')}`,
     ...Object.entries(variables).map(([name, value = '']) => `export ${name}=${shellWord(value)}`),
-    ...deployed.slice(1).map(({ endpoint, stack }) => `# ${endpoint} has a separate stack: --stack ${stack.prefix}`),
+    ...others.map(({ about, prefix }) => `# ${about.endpoint} has a separate stack: --stack ${prefix}`),
   ];
 }

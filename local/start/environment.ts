@@ -180,12 +180,6 @@ async function makeBucket(clients: AwsClients, bucket: string): Promise<void> {
 
 // -------------------------------------------------------------------------------------- the stack of each endpoint
 
-/** An endpoint, and the stack that watches its captures. */
-export interface DeployedEndpoint {
-  endpoint: string;
-  stack: DeployedStack;
-}
-
 /** STACK_PREFIX of the first endpoint. Prefixes of further endpoints are numbered. */
 const PREFIX = 'local';
 
@@ -211,30 +205,30 @@ export async function deployEndpoints(
   settings: Record<string, string>,
   onProgress: (text: string) => void,
   signal?: AbortSignal,
-): Promise<DeployedEndpoint[]> {
+): Promise<DeployedStack[]> {
   if (endpoints.length > MAX_ENDPOINTS) {
     throw new Error(
       `Captures of too many endpoints; got: ${endpoints.length} (${endpoints.map((one) => one.endpoint).join(', ')}); expected: ${MAX_ENDPOINTS} at most, since each gets a stack. Pass the folder of one endpoint, or one name for all with --endpoint`,
     );
   }
-  const deployed: DeployedEndpoint[] = [];
-  for (const [index, captures] of endpoints.entries()) {
+  const deployed: DeployedStack[] = [];
+  for (const [index, { endpoint, files }] of endpoints.entries()) {
     const prefix = index === 0 ? PREFIX : `${PREFIX}-${index + 1}`;
-    onProgress(`Deploying the stack of ${captures.endpoint} to the emulated AWS …`);
+    onProgress(`Deploying the stack of ${endpoint} to the emulated AWS …`);
     const own = {
       ...settings,
       STACK_PREFIX: prefix,
-      SAGEMAKER_ENDPOINT_NAME: captures.endpoint,
-      DATA_CAPTURE_S3_PREFIX: `${captures.endpoint}/`,
-      GROUND_TRUTH_S3_PREFIX: `s3://${CAPTURE_BUCKET}/labels/${captures.endpoint}/`,
-      MLFLOW_EXPERIMENT_NAME: captures.endpoint,
+      SAGEMAKER_ENDPOINT_NAME: endpoint,
+      DATA_CAPTURE_S3_PREFIX: `${endpoint}/`,
+      GROUND_TRUTH_S3_PREFIX: `s3://${CAPTURE_BUCKET}/labels/${endpoint}/`,
+      MLFLOW_EXPERIMENT_NAME: endpoint,
       MAX_FUNCTIONS: String(CHUNK_CONCURRENCY),
       BATCH_WINDOW_SECONDS: '0',
       REPLAY_ENDPOINT_NAMES: REPLAY_ENDPOINT,
     };
-    const fill = () => putCaptures(new Storage(environment.clients.s3), CAPTURE_BUCKET, captures.files, signal);
+    const fill = () => putCaptures(new Storage(environment.clients.s3), CAPTURE_BUCKET, files, signal);
     await environment.deployStack(own, fill);
-    deployed.push({ endpoint: captures.endpoint, stack: await openStack({ stack: prefix }, environment.clients) });
+    deployed.push(await openStack({ stack: prefix }, environment.clients));
   }
   return deployed;
 }

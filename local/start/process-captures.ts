@@ -6,6 +6,7 @@ import { healthBy, reportOf } from '../../bin/cli/follow-and-report.ts';
 import { runDisplay } from '../../bin/cli/follow-display.ts';
 import { print } from '../../bin/cli/output.ts';
 import { commandText, nextSteps, runsPage } from '../../bin/cli/run-text.ts';
+import type { DeployedStack } from '../../bin/cli/stack.ts';
 import { printTruth, startJoin } from '../../bin/commands/ground-truth.ts';
 import { worstPage } from '../../bin/commands/worst.ts';
 import { startNamed } from '../../bin/operate/executions.ts';
@@ -20,7 +21,6 @@ import { section } from '../../src/core/text/page.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { tracesUrl } from '../../src/mlflow/trace-url.ts';
-import type { DeployedEndpoint } from './environment.ts';
 
 interface Asked {
   settings: Settings;
@@ -35,10 +35,10 @@ interface Asked {
  *
  * @returns `hasFailed`
  */
-export async function processCaptures({ endpoint, stack }: DeployedEndpoint, asked: Asked): Promise<boolean> {
+export async function processCaptures(stack: DeployedStack, asked: Asked): Promise<boolean> {
   const { clients, outputs, work, flag, about } = stack;
   const { exit, mlflowUrl, signal } = asked;
-  const input = { bucket: outputs.captureBucket, prefix: `${endpoint}/` };
+  const input = { bucket: outputs.captureBucket, prefix: `${outputs.endpoint}/` };
   const run = await startNamed(clients.sfn, outputs.stateMachineArn, input);
   await followRuns([runWatcher(clients.sfn, work, run)], runDisplay(), signal);
   const report = await reportOf(stack, run.arn);
@@ -88,7 +88,7 @@ export async function findLabels(captures: string, endpoints: readonly { endpoin
 }
 
 /** Joins the labels of a folder to the predictions, and prints how good these were. @throws PermanentError `LabelsMissing` */
-export async function joinLabels({ stack }: DeployedEndpoint, folder: string, signal: AbortSignal): Promise<void> {
+export async function joinLabels(stack: DeployedStack, folder: string, signal: AbortSignal): Promise<void> {
   const { clients, work } = stack;
   const run = await startJoin(stack, folder);
   await followRuns([truthWatcher(clients.sfn, work, run)], () => {}, signal);

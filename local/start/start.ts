@@ -1,8 +1,10 @@
 /** `npm start`: runs the whole pipeline on one machine, from capture files to traces and verdicts in MLflow. */
+import { once } from 'node:events';
 import { relative, resolve } from 'node:path';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { progress, terminal } from '../../bin/cli/output.ts';
-import { INTERRUPTED, Stopped, type Stopping, stopOnSignals } from '../../bin/cli/stop-signals.ts';
+import type { DeployedStack } from '../../bin/cli/stack.ts';
+import { INTERRUPTED, stopOnSignals } from '../../bin/cli/stop-signals.ts';
 import type { StartFlags } from '../../bin/commands/start.ts';
 import { findCaptures } from '../../bin/operate/capture-files.ts';
 import { SETTING_NAMES, slips } from '../../lib/settings/settings.ts';
@@ -15,7 +17,7 @@ import { checkProtection, checkSettings, givenSettings, personSettings } from '.
 import { startStandInEndpoint } from '../stand-in-endpoint/server.ts';
 import type { ForwardTarget } from '../stand-in-judge/forward.ts';
 import { type EnvFile, writeEnvFile } from './env-file.ts';
-import { type DeployedEndpoint, deployEndpoints, startEnvironment } from './environment.ts';
+import { deployEndpoints, startEnvironment } from './environment.ts';
 import { forecastLines, measureFiles } from './forecast.ts';
 import { findLabels, joinLabels, processCaptures } from './process-captures.ts';
 import { deployScorers, readScorers } from './scorer-function.ts';
@@ -35,11 +37,11 @@ function warnOfSlips(): void {
     progress.log(`warning: ${slip}`);
 }
 
-async function main(options: StartFlags, stopping: Stopping): Promise<number> {
-  const { signal, stopped } = stopping;
+async function main(options: StartFlags, signal: AbortSignal): Promise<number> {
+  const stopped = once(signal, 'abort');
   signal.addEventListener('abort', () => progress.close('Stopping …'));
   const unlessStopped = <T>(work: Promise<T>): Promise<T> =>
-    Promise.race([work, stopped.then(() => Promise.reject(new Stopped()))]);
+    Promise.race([work, stopped.then(() => Promise.reject(signal.reason))]);
   const { bedrock = false, exit = false } = options;
   const captures = options.captures ? asTyped(options.captures) : packagePath('examples', 'captures');
   const keep = options.keep && asTyped(options.keep);
@@ -106,13 +108,13 @@ async function main(options: StartFlags, stopping: Stopping): Promise<number> {
 const MONITOR = isClone() ? 'npm run monitor --' : 'npx inference-monitor';
 
 /** Explains how to use the environment from another terminal. */
-function usePage(envFile: string, others: readonly DeployedEndpoint[]): Page {
+function usePage(envFile: string, others: readonly DeployedStack[]): Page {
   return [
     section(
       `For AWS tools and ${MONITOR}`,
       exact(`source ${asShown(envFile)}`),
       'sets their variables for this environment, until it stops.',
-      ...others.map(({ endpoint, stack: { prefix } }) => `${endpoint} has a separate stack: --stack ${prefix}`),
+      ...others.map(({ about, prefix }) => `${about.endpoint} has a separate stack: --stack ${prefix}`),
     ),
     'Everything stays up until Ctrl-C.',
   ];
@@ -140,12 +142,12 @@ async function bedrockTarget(options: StartFlags): Promise<ForwardTarget> {
 
 /** Runs until Ctrl-C, or with `--exit` until the result is printed. @returns the exit code */
 export async function start(flags: StartFlags): Promise<number> {
-  const stopping = stopOnSignals();
+  const { signal } = stopOnSignals();
   try {
-    return await main(flags, stopping);
+    return await main(flags, signal);
   } catch (error) {
     // Ctrl-C also reaches the child processes, so their errors are not reported.
-    if (stopping.signal.aborted) return INTERRUPTED;
+    if (signal.aborted) return INTERRUPTED;
     console.error(`\n${describeError(error)}`);
     return 1;
   }

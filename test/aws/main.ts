@@ -2,7 +2,7 @@
 
 import { existsSync } from 'node:fs';
 import { startProgress } from '../../bin/cli/progress.ts';
-import { INTERRUPTED, type Stopping, stopOnSignals } from '../../bin/cli/stop-signals.ts';
+import { INTERRUPTED, stopOnSignals } from '../../bin/cli/stop-signals.ts';
 import { environmentClients } from '../../bin/operate/aws-clients.ts';
 import { describeError } from '../../local/machine/describe-error.ts';
 import { removeFolder } from '../../local/machine/own-folder.ts';
@@ -115,7 +115,7 @@ async function openState(options: CanaryOptions): Promise<CanaryState> {
   return state;
 }
 
-async function fly(options: CanaryOptions, stopping: Stopping): Promise<number> {
+async function fly(options: CanaryOptions, signal: AbortSignal): Promise<number> {
   const state = await openState(options);
   const { prefix } = state;
   const progress = startProgress(process.stderr);
@@ -131,7 +131,7 @@ async function fly(options: CanaryOptions, stopping: Stopping): Promise<number> 
   }
   // A canary that is resumed stays where it began.
   process.env.AWS_REGION = state.region;
-  const canary = new Canary(state, progress, stopping.signal);
+  const canary = new Canary(state, progress, signal);
   // Without credentials there is nothing to begin, and nothing to leave.
   await canary.clients.lambda.config.credentials();
   canary.save();
@@ -139,7 +139,7 @@ async function fly(options: CanaryOptions, stopping: Stopping): Promise<number> 
     if (!options.clean) await runStages(canary);
     await runStep(canary, LAST);
   } catch (error) {
-    if (!stopping.signal.aborted) throw error;
+    if (!signal.aborted) throw error;
     progress.close(
       `The canary was left, and its resources are still there. Continue: npm run canary -- --resume --prefix ${prefix}\nDelete them: npm run canary -- --clean --prefix ${prefix}`,
     );
@@ -163,7 +163,7 @@ try {
   useDotenvRegion();
   const options = parseCanaryOptions(process.argv.slice(2));
   if (options.help) console.log(CANARY_HELP);
-  else process.exitCode = await fly(options, stopping);
+  else process.exitCode = await fly(options, stopping.signal);
 } catch (error) {
   console.error(describeError(error));
   process.exitCode = 1;

@@ -41,7 +41,7 @@ ${entries.map(({ name, meaning, repair, retried }) => `| \`${name}\` | ${meaning
 `;
 
 /** Named alike: other programs' errors without a name, errors that are caught, of a reply, a setting. */
-const NO_REASONS = ['NoReplyError', 'QUALITY_OBJECTIVES', 'Stopped', 'Unknown', 'UnknownScorer', 'Words'];
+const NO_REASONS = ['NoReplyError', 'QUALITY_OBJECTIVES', 'Unknown', 'UnknownScorer', 'Words'];
 
 const code = globSync(['bin/**/*.ts', 'lambda/**/*.ts', 'lib/**/*.ts', 'src/**/*.ts'])
   .map((path) => readFileSync(path, 'utf8'))

@@ -15,7 +15,7 @@ describe('the file with the variables', () => {
   });
   const facts = ((mlflowUrl = 'http://mlflow') => ({
     environment: { ministack: { env: { AWS_ENDPOINT_URL: 'http://aws' } }, mlflowUrl, judge: { url: 'http://judge' } },
-    deployed: [{ endpoint: 'my-endpoint', stack: { prefix: 'local', outputs: { workBucket: 'work' } } }],
+    deployed: [{ prefix: 'local', outputs: { workBucket: 'work' } }],
     settings: { JUDGE_BASE_URL: 'http://judge/v1' },
     endpointUrl: 'http://endpoint',
   })) as unknown as (mlflowUrl?: string) => Parameters<typeof writeEnvFile>[0];
