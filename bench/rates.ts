@@ -10,8 +10,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { ensurePythonEnvironment, type Log } from '../local/python/python-environment.ts';
-import { PPI_ENVIRONMENT } from '../local/python/python-presets.ts';
+import type { Log } from '../local/python/python-environment.ts';
+import { lockedEnvironment } from '../local/python/python-presets.ts';
 import { packagePath } from '../src/core/process/package-folder.ts';
 import { Random } from '../src/core/values/random.ts';
 import {
@@ -52,7 +52,7 @@ const least = (values: readonly number[]): number => -most(values.map((value) =>
 
 /** Runs ppi-python on the labels of all cells. */
 async function peerOf(counts: Int32Array, simulations: number, log: Log) {
-  const { python } = await ensurePythonEnvironment({ ...PPI_ENVIRONMENT, log });
+  const { python } = await lockedEnvironment('ppi', log);
   const folder = mkdtempSync(join(tmpdir(), 'rates-'));
   try {
     const [countsFile, cellsFile] = [join(folder, 'counts'), join(folder, 'cells.json')];

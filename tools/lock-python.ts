@@ -1,9 +1,10 @@
 /** Writes the lock files of the Python environments: `node tools/lock-python.ts`. Requires `uv`. */
 import { spawnSync } from 'node:child_process';
-import { LOCKED_ENVIRONMENTS } from '../local/python/python-presets.ts';
+import { LOCKED, lockFileOf } from '../local/python/python-presets.ts';
 import { packagePath } from '../src/core/process/package-folder.ts';
 
-for (const { lockFile, packages, bounds } of LOCKED_ENVIRONMENTS) {
+for (const [name, { packages, bounds = [] }] of Object.entries(LOCKED)) {
+  const lockFile = lockFileOf(name);
   const requirements = [...Object.entries(packages).map(([name, version]) => `${name}==${version}`), ...bounds];
   const result = spawnSync(
     'uv',

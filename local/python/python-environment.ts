@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process';
 import { hash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { promisify } from 'node:util';
 import { withFacts } from '../../src/core/errors/errors.ts';
 import { keptPath, packagePath } from '../../src/core/process/package-folder.ts';
 import { withFileLock } from '../machine/file-lock.ts';
@@ -166,10 +167,8 @@ function installerEnvironment(): NodeJS.ProcessEnv {
 }
 
 /** Runs a command and returns its standard output; `undefined` if it fails. */
-const output = (command: string, args: string[]): Promise<string | undefined> =>
-  new Promise((resolve) => {
-    execFile(command, args, { env: installerEnvironment() }, (error, text) => resolve(error ? undefined : text));
-  });
+const output = async (command: string, args: string[]): Promise<string | undefined> =>
+  (await promisify(execFile)(command, args, { env: installerEnvironment() }).catch(() => undefined))?.stdout;
 
 async function runToEnd(
   folder: string,

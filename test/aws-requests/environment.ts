@@ -6,8 +6,8 @@ import { readdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { TestEnvironment } from 'jest-environment-node';
 import { makeOwnFolder, removeFolder } from '../../local/machine/own-folder.ts';
+import { lockedEnvironment } from '../../local/python/python-presets.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
-import { awsChecksEnvironment } from '../helpers/check-environments.ts';
 import type { AwsRequests } from './aws-requests.ts';
 import { RequestChecks } from './checks.ts';
 import { ServiceModels } from './models.ts';
@@ -87,7 +87,7 @@ export default class AwsRequestsEnvironment extends TestEnvironment {
   /** Reads what was logged since the last call. */
   async #check(): Promise<void> {
     if (readdirSync(this.#folder).length === 0) return;
-    models ??= awsChecksEnvironment().then(({ bin }) => new ServiceModels(dirname(bin)));
+    models ??= lockedEnvironment('aws-checks').then(({ bin }) => new ServiceModels(dirname(bin)));
     this.#checks ??= new RequestChecks(this.#folder, await models);
     this.#found.push(...this.#checks.next());
   }

@@ -3,9 +3,8 @@ import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
+import { defaultPythonEnvironment, lockedEnvironment } from '../../local/python/python-presets.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
-import { captureAppsEnvironment } from './check-environments.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
 export interface AppCall {
@@ -85,7 +84,7 @@ export async function runApp(language: Language, spec: AppSpec, python?: string)
     language === 'node'
       ? [process.execPath, ['--expose-gc', '--import', packagePath('bin', 'ready.js'), script('capture-app.ts'), file]]
       : [
-          python ?? (await (isAsync ? captureAppsEnvironment() : defaultPythonEnvironment())).python,
+          python ?? (await (isAsync ? lockedEnvironment('capture-apps') : defaultPythonEnvironment())).python,
           [script('capture_app.py'), file],
         ];
   const started = performance.now();

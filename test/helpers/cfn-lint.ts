@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { awsChecksEnvironment } from './check-environments.ts';
+import { lockedEnvironment } from '../../local/python/python-presets.ts';
 import { PLACES, type Place, settingsVariants } from './settings-variants.ts';
 import { templateOf } from './synth.ts';
 import { temporaryFolder } from './temporary-folder.ts';
@@ -56,7 +56,7 @@ const withoutPlace = (text: string, { region, partition }: Place): string =>
 
 /** Runs cfn-lint once for all templates, since starting it takes three seconds. Each template names its regions. */
 async function lint(samples: Sample[]): Promise<Finding[]> {
-  const { bin } = await awsChecksEnvironment();
+  const { bin } = await lockedEnvironment('aws-checks');
   const folder = temporaryFolder('cfn-lint-');
   const files = samples.map(({ template, regions }, index) => {
     const file = join(folder, `${index}.json`);

@@ -7,18 +7,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { makeOwnFolder } from '../../local/machine/own-folder.ts';
 import {
   APP_MLFLOW_VERSIONS,
-  defaultPythonEnvironment,
+  lockedEnvironment,
   MANAGED_MLFLOW_VERSION,
   mlflowEnvironment,
 } from '../../local/python/python-presets.ts';
 import { makeBundles } from '../../local/stack/deploy.ts';
-import {
-  awsChecksEnvironment,
-  captureAppsEnvironment,
-  ragasEnvironment,
-  sagemakerPluginEnvironment,
-  scorersEnvironment,
-} from './check-environments.ts';
 import { packageRuns, unpackChromium } from './chromium.ts';
 
 /** A package index may drop a connection. The installer caches downloads, so a retry is short. */
@@ -31,16 +24,13 @@ export default async function makePythonEnvironments(
 ): Promise<void> {
   const isSlow = displayName.name === 'slow';
   const versions = isSlow ? APP_MLFLOW_VERSIONS : [MANAGED_MLFLOW_VERSION];
+  const names = ['default', 'sagemaker-mlflow', 'aws-checks', 'capture-apps', ...(isSlow ? ['scorers', 'ragas'] : [])];
   const log = (line: string): void => console.info(line);
   const bundles = makeBundles({ directory: makeOwnFolder('bundles'), log });
   await Promise.all([
     bundles,
-    withRetries(() => defaultPythonEnvironment(log)),
     ...versions.map((version) => withRetries(() => mlflowEnvironment(version, log))),
-    withRetries(() => sagemakerPluginEnvironment(log)),
-    withRetries(() => awsChecksEnvironment(log)),
-    withRetries(() => captureAppsEnvironment(log)),
-    ...(isSlow ? [scorersEnvironment, ragasEnvironment].map((make) => withRetries(() => make(log))) : []),
+    ...names.map((name) => withRetries(() => lockedEnvironment(name, log))),
     ...(packageRuns ? [unpackChromium()] : []),
   ]);
   process.env.FUNCTION_BUNDLES = await bundles;

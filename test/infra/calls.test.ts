@@ -7,8 +7,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Template } from 'aws-cdk-lib/assertions';
+import { lockedEnvironment } from '../../local/python/python-presets.ts';
 import { namedOperations } from '../aws-requests/product-operations.ts';
-import { awsChecksEnvironment } from '../helpers/check-environments.ts';
 import { ALL_FOLDERS, FOLDERS, linesOf } from '../helpers/iam-roles.ts';
 import { type Bundle, bundlesOf } from '../helpers/sdk-calls.ts';
 import { settingsVariants } from '../helpers/settings-variants.ts';
@@ -26,7 +26,7 @@ interface Service {
 type Reference = Record<string, Service>;
 
 async function readReference(): Promise<Reference> {
-  const { bin } = await awsChecksEnvironment();
+  const { bin } = await lockedEnvironment('aws-checks');
   return referenceIn(bin);
 }
 

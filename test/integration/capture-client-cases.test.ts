@@ -1,16 +1,16 @@
 /** What applications in Python do with the capture client, by `capture_cases.py`. */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
+import { lockedEnvironment } from '../../local/python/python-presets.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { captureSurroundings, clientsIn } from '../helpers/capture-surroundings.ts';
-import { captureAppsEnvironment } from '../helpers/check-environments.ts';
 
 const here = captureSurroundings();
 
 /** Returns the lines that a case prints. */
 async function printedBy(name: string, ...more: string[]): Promise<string[]> {
   const script = packagePath('test', 'helpers', 'capture_cases.py');
-  const { python } = await captureAppsEnvironment();
+  const { python } = await lockedEnvironment('capture-apps');
   const { stdout, stderr } = await promisify(execFile)(python, [script, name, here.endpoint.url, here.s3.url, ...more]);
   return (stderr + stdout).trim().split('\n');
 }

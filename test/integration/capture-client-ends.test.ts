@@ -1,8 +1,8 @@
 /** The ends of processes: by themselves, and by a signal or frozen, with the lines of docs/capture-client.md. Each asks three times. */
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { lockedEnvironment } from '../../local/python/python-presets.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { captureSurroundings, clientsIn, spooledIn } from '../helpers/capture-surroundings.ts';
-import { captureAppsEnvironment } from '../helpers/check-environments.ts';
 import { run } from '../helpers/package.ts';
 import { serve } from '../helpers/serve.ts';
 
@@ -18,7 +18,7 @@ async function endOf(name: string, more: Record<string, string> = {}): Promise<s
   const urls = { AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: here.endpoint.url, AWS_ENDPOINT_URL_S3: here.s3.url };
   const env = { ...process.env, ...place, ...keys, ...urls, ...more };
   const script = packagePath('test', 'helpers', 'capture_ends.py');
-  const { stdout } = await run((await captureAppsEnvironment()).python, [script, name, folder], { env });
+  const { stdout } = await run((await lockedEnvironment('capture-apps')).python, [script, name, folder], { env });
   rmSync(folder, { recursive: true });
   return stdout;
 }

@@ -3,12 +3,12 @@
 import type { IncomingMessage } from 'node:http';
 import { dirname } from 'node:path';
 import MEMBERS from '../../bin/capture/endpoint-config-members.json' with { type: 'json' };
+import { lockedEnvironment } from '../../local/python/python-presets.ts';
 import { OUTPUT_PARAMETERS, outputPath } from '../../src/core/contract/names.ts';
 import { awsRequests } from '../aws-requests/aws-requests.ts';
 import { type ServiceModel, ServiceModels } from '../aws-requests/models.ts';
 import { logRequest } from '../doubles/request-log.ts';
 import { type Answer, AwsAnswers } from '../helpers/aws-answers.ts';
-import { awsChecksEnvironment } from '../helpers/check-environments.ts';
 import { runHere } from '../helpers/command-here.ts';
 import { expectPublished } from '../helpers/published-json.ts';
 
@@ -444,7 +444,7 @@ test('status shows both, the application’s lines and policy', async () => {
 });
 
 test('a copy has all members of CreateEndpointConfig in AWS’s model', async () => {
-  const { bin } = await awsChecksEnvironment();
+  const { bin } = await lockedEnvironment('aws-checks');
   const { shapes, operations } = new ServiceModels(dirname(bin)).model('sagemaker') as ServiceModel;
   const names = new Set<string>();
   const visit = (name: string, above: readonly string[] = []): void => {

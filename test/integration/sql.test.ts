@@ -10,7 +10,7 @@ import { askAthena } from '../../bin/operate/athena.ts';
 import type { AwsClients } from '../../bin/operate/aws-clients.ts';
 import { askLocally } from '../../bin/operate/local-sql.ts';
 import { ledgerSql } from '../../lib/ledger-sql.ts';
-import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
+import { defaultPythonEnvironment, lockedEnvironment } from '../../local/python/python-presets.ts';
 import { emulatedClients } from '../../local/servers/emulated-clients.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { Storage, type Work } from '../../src/core/aws/storage.ts';
@@ -23,7 +23,6 @@ import { sqlViews } from '../../src/ledger/sql.ts';
 import { type LedgerRows, noRows, type Row } from '../../src/ledger/tables.ts';
 import { cellsOf, sumOfCells } from '../../src/quality/counts-store.ts';
 import { foldRows } from '../../src/quality/fold.ts';
-import { awsChecksEnvironment } from '../helpers/check-environments.ts';
 import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 const OUTCOMES: readonly Ranked[] = ['traced', 'alreadyThere', 'alreadyThere', 'duplicate', 'missing', 'outsideWindow'];
@@ -208,7 +207,7 @@ test('values have types, files are those of the days, and what is too large or w
 });
 
 test('what sqlglot reads as Athena’s and writes as DuckDB’s has the same answers', async () => {
-  const { python } = await awsChecksEnvironment();
+  const { python } = await lockedEnvironment('aws-checks');
   const check = [packagePath('test/helpers/check_sql.py')];
   const translated = (of: readonly string[]): string[] =>
     JSON.parse(execFileSync(python, check, { input: JSON.stringify(of), encoding: 'utf8', stdio: 'pipe' }));

@@ -1,9 +1,9 @@
 /** All MLflow tests through the double of a SageMaker-managed server, and AWS's own Python client with both doubles. */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
+import { lockedEnvironment } from '../../local/python/python-presets.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import type { SageMakerMlflowDouble } from '../doubles/sagemaker-mlflow.ts';
-import { sagemakerPluginEnvironment } from '../helpers/check-environments.ts';
 import { testCorpus } from '../helpers/mlflow-corpus.ts';
 import { MANAGED_CREDENTIALS, ManagedSuite } from '../helpers/mlflow-managed.ts';
 import { testMlflow } from '../helpers/mlflow-suite.ts';
@@ -20,10 +20,10 @@ testCorpus(() => suite);
 
 describe('AWS’s Python client', () => {
   // Created here if it is missing: on a busy machine that takes longer than the limit of a test.
-  beforeAll(() => sagemakerPluginEnvironment());
+  beforeAll(() => lockedEnvironment('sagemaker-mlflow'));
 
   async function runPlugin(double: SageMakerMlflowDouble, traceId: string) {
-    const python = await sagemakerPluginEnvironment();
+    const python = await lockedEnvironment('sagemaker-mlflow');
     const script = packagePath('test', 'helpers', 'sagemaker_plugin.py');
     const env = {
       ...process.env,

@@ -1,9 +1,8 @@
 /** The Python packages, installed as their pages say: what they are, and that mypy checks their callers. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
+import { defaultPythonEnvironment, lockedEnvironment } from '../../local/python/python-presets.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
-import { captureAppsEnvironment } from '../helpers/check-environments.ts';
 import { run } from '../helpers/package.ts';
 import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
@@ -24,7 +23,7 @@ test.each([
 print(d.metadata["License-Expression"], len(d.metadata.get_all("Project-URL")), d.read_text("licenses/LICENSE"), end="")`;
     const licence = readFileSync(packagePath('LICENSE'), 'utf8');
     expect((await run(python, ['-c', told])).stdout).toBe(`MIT-0 4 ${licence}`);
-    const { python: withMypy } = await captureAppsEnvironment();
+    const { python: withMypy } = await lockedEnvironment('capture-apps');
     const check = async (...words: string[]) => {
       const options = ['--strict', '--python-executable', python, '--cache-dir', join(folder, 'cache')];
       return (await run(withMypy, ['-m', 'mypy', ...options, ...words], { cwd: source }).catch((error) => error))

@@ -4,9 +4,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { judgeFiles } from '../../bin/commands/judge-run.ts';
-import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
+import { defaultPythonEnvironment, lockedEnvironment } from '../../local/python/python-presets.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
-import { ragasEnvironment, scorersEnvironment } from '../helpers/check-environments.ts';
 import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 async function judged(code: string, python: string, limit = 3) {
@@ -22,7 +21,7 @@ const numbers = (name: string, more: object = {}) =>
   expect.objectContaining({ name, numbers: expect.anything(), missing: 0, ...more });
 
 test('DeepEval: the example asks its model on Bedrock, whose cost is that of the verdicts', async () => {
-  const { python } = await scorersEnvironment();
+  const { python } = await lockedEnvironment('scorers');
   const said = {
     truths: ['a'],
     claims: ['a', 'b'],
@@ -71,7 +70,7 @@ def fits(input, output, context): return Score(label="yes" if input in context e
 made = [adapters.from_phoenix(each) for each in (words, fits)]
 first, second = made
 `;
-  const found = await judged(code, (await scorersEnvironment()).python);
+  const found = await judged(code, (await lockedEnvironment('scorers')).python);
   expect(found).toEqual([numbers('words_of_reply'), expect.objectContaining({ name: 'fits', values: { yes: 3 } })]);
 });
 
@@ -107,7 +106,7 @@ from ragas.metrics.collections import ExactMatch
 def words(response: str): return len(response.split())
 first, second = adapters.from_ragas(words), adapters.from_ragas(ExactMatch())
 `;
-  const found = await judged(code, (await ragasEnvironment()).python);
+  const found = await judged(code, (await lockedEnvironment('ragas')).python);
   expect(found).toEqual([numbers('words'), expect.objectContaining({ name: 'exact_match', missing: 3 })]);
 });
 
