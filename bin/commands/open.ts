@@ -1,6 +1,7 @@
 /** `inference-monitor open`: the pages of MLflow and of the AWS console about a stack. */
 
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { LambdaClient } from '@aws-sdk/client-lambda';
 import { type ConsoleLinks, consoleLinks } from '../../src/core/aws/console-links.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
@@ -111,8 +112,7 @@ async function openInBrowser(url: string): Promise<boolean> {
   if (program === undefined) return false;
   const browser = spawn(program, [...args, url], { detached: true, stdio: 'ignore' });
   browser.unref();
-  return new Promise((resolve) => {
-    browser.once('error', () => resolve(false));
-    browser.once('spawn', () => resolve(true));
-  });
+  return once(browser, 'spawn')
+    .then(() => true)
+    .catch(() => false);
 }

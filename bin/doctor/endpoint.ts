@@ -1,6 +1,5 @@
 /** Checks the endpoint whose captures are processed: whether it serves, what it captures, and the destination. */
 
-import { callAws } from '../../src/core/aws/aws-json.ts';
 import type { Endpoint } from '../../src/core/aws/endpoint.ts';
 import { nearest } from '../../src/core/errors/nearest.ts';
 import {
@@ -8,6 +7,7 @@ import {
   captureLocation,
   describeEndpoint,
   describeEndpointConfig,
+  describeKey,
   listEndpoints,
   shadowVariantsOf,
 } from '../operate/aws-calls.ts';
@@ -115,10 +115,7 @@ async function keyFault({ lambda, settings }: CheckContext, key: string | undefi
   const own = settings.DATA_CAPTURE_KMS_KEY_ARN;
   const idOf = (arn: string): string => arn.split('/').at(-1) ?? '';
   // The value may be the id or the ARN of a key or of an alias.
-  const { KeyMetadata } = key.includes('alias/')
-    ? await callAws<{ KeyMetadata?: { Arn?: string } }>(lambda, 'kms', 'DescribeKey', { KeyId: key })
-    : {};
-  const arn = KeyMetadata?.Arn ?? key;
+  const { Arn: arn = key } = key.includes('alias/') ? await describeKey(lambda, key) : {};
   if (own !== undefined && idOf(own) === idOf(arn)) return undefined;
   const message = `The captures are encrypted with the KMS key ${arn}, and DATA_CAPTURE_KMS_KEY_ARN is ${own ?? 'not set'}: the functions could not read them.`;
   return broken(message, "set DATA_CAPTURE_KMS_KEY_ARN to that key's ARN");

@@ -5,7 +5,7 @@
 
 import { callAws } from '../../src/core/aws/aws-json.ts';
 import { queryAws } from '../../src/core/aws/aws-query.ts';
-import { hasInferenceComponent, orMissing } from '../operate/aws-calls.ts';
+import { describeKey, orMissing, SERVICE } from '../operate/aws-calls.ts';
 import { checkServing } from './endpoint.ts';
 import { broken, type CheckContext, type Found, ok } from './finding.ts';
 
@@ -34,10 +34,9 @@ export async function checkVpc({ lambda, settings }: CheckContext, subnets: read
 }
 
 export async function checkKey({ lambda }: CheckContext, KeyId: string, setting: string): Promise<Found> {
-  type Reply = { KeyMetadata?: { KeyState?: string } };
-  const reply = await callAws<Reply>(lambda, 'kms', 'DescribeKey', { KeyId }).catch(orMissing);
-  if (reply === undefined) return broken(`${setting}: there is no key ${KeyId}.`, `correct ${setting}`);
-  const state = reply.KeyMetadata?.KeyState;
+  const key = await describeKey(lambda, KeyId).catch(orMissing);
+  if (key === undefined) return broken(`${setting}: there is no key ${KeyId}.`, `correct ${setting}`);
+  const { KeyState: state } = key;
   if (state === 'Enabled') return ok(`The key of ${setting} is enabled.`);
   const message = `The key of ${setting} is ${state}: nothing can be read or written with it.`;
   return broken(message, 'enable it, or cancel its deletion');
@@ -63,7 +62,9 @@ export const checkReplayEndpoints = (context: CheckContext, names: readonly stri
 export const checkReplayComponents = ({ lambda, region }: CheckContext, names: readonly string[]): Promise<Found> =>
   Promise.all(
     names.map(async (name) => {
-      if (await hasInferenceComponent(lambda, name)) return ok(`The inference component ${name} exists.`);
+      const asked = { InferenceComponentName: name };
+      const found = await callAws<object>(lambda, SERVICE, 'DescribeInferenceComponent', asked).catch(orMissing);
+      if (found) return ok(`The inference component ${name} exists.`);
       const message = `There is no inference component ${name} in ${region}.`;
       return broken(message, 'correct REPLAY_INFERENCE_COMPONENT_NAMES');
     }),

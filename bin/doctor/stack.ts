@@ -18,6 +18,7 @@ import { redactRules } from '../../src/core/settings/redact-setting.ts';
 import { burstsIn } from '../../src/quality/bursts.ts';
 import { cellsOf, readWindow, sumOfCells } from '../../src/quality/counts-store.ts';
 import { twoSources } from '../../src/quality/two-sources.ts';
+import { commandText } from '../cli/run-text.ts';
 import { functionVariables, orMissing } from '../operate/aws-calls.ts';
 import {
   broken,
@@ -158,9 +159,7 @@ async function checkData({ lambda, s3, prefix }: StackContext): Promise<Found> {
   return [
     kept,
     absent.map((name) => warning(`No capture of a week had field:${name} of REDACT.`, 'correct its name')),
-    burstsIn(cells, (...texts) => ['inference-monitor', ...texts, '--stack', prefix].join(' ')).map((message) =>
-      ok(`${message}.`),
-    ),
+    burstsIn(cells, (...texts) => commandText(texts, prefix)).map((message) => ok(`${message}.`)),
     twoSources(cells).map((message) => warning(`In a week, ${message}.`, ONE_SOURCE)),
   ];
 }

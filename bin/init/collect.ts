@@ -2,7 +2,6 @@
 
 import { ListBucketsCommand } from '@aws-sdk/client-s3';
 import { examineSettings, REQUIRED_SETTING_NAMES } from '../../lib/settings/settings.ts';
-import { callAws } from '../../src/core/aws/aws-json.ts';
 import { awsFailure } from '../../src/core/errors/aws-failures.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { settingsSchema } from '../../src/core/settings/schema.ts';
@@ -11,6 +10,7 @@ import type { Clients } from '../doctor/finding.ts';
 import {
   captureLocation,
   describeEndpoint,
+  describeKey,
   describeMlflow,
   listEndpoints,
   listMlflowApps,
@@ -165,7 +165,5 @@ async function captureSettings(lambda: Clients['lambda'], endpoint: string, find
 
 async function keyArn(lambda: Clients['lambda'], KeyId: string, find: Find): Promise<string | undefined> {
   if (/^arn:[^/]*:key\//.test(KeyId)) return KeyId;
-  type Reply = { KeyMetadata?: { Arn?: string } };
-  const found = await find(`the KMS key ${KeyId}`, () => callAws<Reply>(lambda, 'kms', 'DescribeKey', { KeyId }));
-  return found?.KeyMetadata?.Arn;
+  return (await find(`the KMS key ${KeyId}`, () => describeKey(lambda, KeyId)))?.Arn;
 }

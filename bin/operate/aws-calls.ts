@@ -6,6 +6,7 @@
 import { GetFunctionConfigurationCommand, type LambdaClient } from '@aws-sdk/client-lambda';
 import { callAws } from '../../src/core/aws/aws-json.ts';
 import type { Endpoint, Variants } from '../../src/core/aws/endpoint.ts';
+import { parseS3Location } from '../../src/replay/source/open-source.ts';
 
 /** Reads how many messages a queue of SQS has, and its ARN. */
 export async function queueAttributes(client: LambdaClient, QueueUrl: string) {
@@ -18,6 +19,12 @@ export async function queueAttributes(client: LambdaClient, QueueUrl: string) {
 export async function functionVariables(lambda: LambdaClient, FunctionName: string): Promise<Record<string, string>> {
   const { Environment } = await lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
   return Environment?.Variables ?? {};
+}
+
+/** Reads the ARN and the state of a key of KMS. @param KeyId an id or an ARN, also of an alias */
+export async function describeKey(client: LambdaClient, KeyId: string) {
+  type Reply = { KeyMetadata?: { Arn?: string; KeyState?: string } };
+  return (await callAws<Reply>(client, 'kms', 'DescribeKey', { KeyId })).KeyMetadata ?? {};
 }
 
 /**
@@ -76,12 +83,6 @@ export async function shadowVariantsOf(client: LambdaClient, endpoint: Endpoint)
   return (source.ShadowProductionVariants ?? []).map(({ VariantName }) => VariantName);
 }
 
-/** Whether an inference component exists. */
-export async function hasInferenceComponent(client: LambdaClient, InferenceComponentName: string): Promise<boolean> {
-  const found = callAws<object>(client, SERVICE, 'DescribeInferenceComponent', { InferenceComponentName });
-  return (await found.catch(orMissing)) !== undefined;
-}
-
 interface EndpointSummary {
   EndpointName: string;
   EndpointStatus: string;
@@ -133,13 +134,10 @@ export async function presignedMlflowUrl(client: LambdaClient, Arn: string): Pro
  * Returns the location of an endpoint's captures, from the destination of its Data Capture. @returns `undefined` if it
  * is not an S3 URI
  */
-export function captureLocation(
-  destination: string,
-  endpoint: string,
-): { bucket: string /** Ends with `/`. */; prefix: string } | undefined {
-  if (!destination.startsWith('s3://')) return undefined;
-  const [bucket = '', ...path] = destination.slice('s3://'.length).split('/').filter(Boolean);
-  return { bucket, prefix: [...path, endpoint, ''].join('/') };
+export function captureLocation(destination: string, endpoint: string) {
+  const place = parseS3Location(destination);
+  const folders = place?.key.split('/').filter(Boolean) ?? [];
+  return place && { bucket: place.bucket, /** Ends with `/`. */ prefix: [...folders, endpoint, ''].join('/') };
 }
 
 export type Tag = { Key: string; Value: string };

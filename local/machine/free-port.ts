@@ -1,6 +1,7 @@
 /** Free TCP ports on 127.0.0.1. */
 import { randomInt } from 'node:crypto';
 import { createSocket } from 'node:dgram';
+import { type EventEmitter, once } from 'node:events';
 import { createServer } from 'node:net';
 
 /**
@@ -42,23 +43,20 @@ export async function freePort(wanted?: number, option = '--port'): Promise<numb
  * system releases when the process ends.
  */
 function reserve(port: number): Promise<boolean> {
-  return new Promise((resolve, reject) => {
-    const mark = createSocket('udp4');
-    mark.unref();
-    mark.once('error', (error: NodeJS.ErrnoException) => {
-      mark.close();
-      isTaken(error) ? resolve(false) : reject(error);
-    });
-    mark.bind({ address: '127.0.0.1', port, exclusive: true }, () => resolve(true));
-  });
+  const mark = createSocket('udp4').unref();
+  mark.bind({ address: '127.0.0.1', port, exclusive: true });
+  return isBound(mark);
 }
 
-function isFree(port: number): Promise<boolean> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', (error) => (isTaken(error) ? resolve(false) : reject(error)));
-    server.listen({ host: '127.0.0.1', port, exclusive: true }, () => server.close(() => resolve(true)));
-  });
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer().listen({ host: '127.0.0.1', port, exclusive: true });
+  return (await isBound(server)) && once(server.close(), 'close').then(() => true);
 }
 
-const isTaken = ({ code }: NodeJS.ErrnoException): boolean => code === 'EADDRINUSE';
+/** @returns `false` if the port is in use */
+async function isBound(to: EventEmitter): Promise<boolean> {
+  const error = await once(to, 'listening').catch((thrown: NodeJS.ErrnoException) => thrown);
+  if (Array.isArray(error)) return true;
+  if (error.code !== 'EADDRINUSE') throw error;
+  return false;
+}

@@ -1,5 +1,6 @@
 /** Waits until a server that was just started answers. */
-import { get as getHttp } from 'node:http';
+import { once } from 'node:events';
+import { get as getHttp, type IncomingMessage } from 'node:http';
 import { get as getHttps } from 'node:https';
 import { text } from 'node:stream/consumers';
 import { withFacts } from '../../src/core/errors/errors.ts';
@@ -35,18 +36,15 @@ export async function untilHealthy(server: GuardedProcess, health: Health): Prom
   }
 }
 
-function isHealthy({ url, ca, says }: Health): Promise<boolean> {
-  return new Promise((resolve) => {
-    const get = url.startsWith('https:') ? getHttps : getHttp;
-    const request = get(url, { ca, agent: false, timeout: ANSWER_LIMIT_MS }, (response) => {
-      const isSaid = (answer: string): boolean => says === undefined || answer.trim() === says;
-      text(response).then(
-        (answer) => resolve(response.statusCode === 200 && isSaid(answer)),
-        () => resolve(false),
-      );
-    });
-    request.on('timeout', () => request.destroy());
+async function isHealthy({ url, ca, says }: Health): Promise<boolean> {
+  const get = url.startsWith('https:') ? getHttps : getHttp;
+  try {
+    const request = get(url, { ca, agent: false, signal: AbortSignal.timeout(ANSWER_LIMIT_MS) });
+    const [response] = (await once(request, 'response')) as [IncomingMessage];
+    const answer = await text(response);
+    return response.statusCode === 200 && (says === undefined || answer.trim() === says);
+  } catch {
     // The server does not listen yet.
-    request.on('error', () => resolve(false));
-  });
+    return false;
+  }
 }
