@@ -84,8 +84,7 @@ const lost = (namespace: string, metricName: string, dimensionsMap: Record<strin
  * @param more other metrics to add, by their id
  */
 export function lateOrLost(
-  { events, deadLetters }: { events: IQueue; deadLetters: IQueue },
-  RuleName: string,
+  { events, deadLetters, ruleName: RuleName }: { events: IQueue; deadLetters: IQueue; ruleName: string },
   label: string,
   {
     longestSeconds = LONGEST_WAIT_SECONDS,

@@ -5,14 +5,8 @@ import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
-import {
-  type LabelMetric,
-  QUALITY_DIMENSIONS,
-  type QualityMetric,
-  RESOURCE_METRICS,
-  type RunMetric,
-  THROTTLE_METRICS,
-} from '../src/core/contract/metric-names.ts';
+import type { LabelMetric, QualityMetric, RunMetric } from '../src/core/contract/metric-names.ts';
+import { QUALITY_DIMENSIONS, RESOURCE_METRICS, THROTTLE_METRICS } from '../src/core/contract/metric-names.ts';
 import { resourceNames } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { objectivesOf } from '../src/quality/objectives.ts';
@@ -124,8 +118,8 @@ function labels(prefix: string, { files, stateMachine, joiner }: GroundTruth): c
       graph('Labels, per hour', own(prefix, HOUR, METRICS.labels)),
       graph('Runs over labels', [
         ...executions(stateMachine),
-        files.rule.events.metricApproximateNumberOfMessagesVisible({ ...LONGEST, label: 'files that wait' }),
-        files.rule.deadLetters.metricApproximateNumberOfMessagesVisible({ ...LONGEST, label: 'files not read' }),
+        files.events.events.metricApproximateNumberOfMessagesVisible({ ...LONGEST, label: 'files that wait' }),
+        files.events.deadLetters.metricApproximateNumberOfMessagesVisible({ ...LONGEST, label: 'files not read' }),
       ]),
       graph('Joining labels', [
         joiner.function.metricErrors({ ...SUM, label: 'errors' }),

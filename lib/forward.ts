@@ -3,11 +3,12 @@
  * function of its own, which exist only if the settings name an address.
  */
 import { Duration } from 'aws-cdk-lib';
+import type { IMetric } from 'aws-cdk-lib/aws-cloudwatch';
 import { Match } from 'aws-cdk-lib/aws-events';
 import type { CfnBucket } from 'aws-cdk-lib/aws-s3';
 import type { Construct } from 'constructs';
 import { FUNCTION_TIMEOUT_SECONDS } from '../src/core/contract/execution.ts';
-import type { ForwardMetric, OtlpMetric } from '../src/core/contract/metric-names.ts';
+import type { StackMetric } from '../src/core/contract/metric-names.ts';
 import { resourceNames } from '../src/core/contract/names.ts';
 import { ledgerKeys, SENT_TABLES } from '../src/core/contract/work-keys.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
@@ -37,84 +38,76 @@ const PARTS_AT_ONCE = 1;
 /** MLflow and the receiver get the requests of at most so many functions. */
 const SENDERS_AT_ONCE = 4;
 
-export class Forward extends ObjectEvents {
-  readonly forwarder: PipelineFunction;
+/** A function that sends what new objects have. */
+export interface Sender {
+  sender: PipelineFunction;
+  /** Adds the alarm about what does not arrive. */
+  alarm(alarms: Alarms): void;
+}
 
-  constructor(scope: Construct, id: string, { settings, workBucket, budget }: StackContext) {
-    const { forwardRule, forwardQueue } = resourceNames(settings.STACK_PREFIX);
-    const prefix = settings.ARTHUR_S3_PREFIX ?? settings.DATA_CAPTURE_S3_PREFIX;
-    super(scope, id, {
-      settings,
-      ruleName: forwardRule,
-      description: 'A capture file was written that is for Arthur',
-      bucket: settings.DATA_CAPTURE_S3_BUCKET,
-      keys: Match.wildcard(`${escapeWildcard(prefix)}*${escapeWildcard(settings.ARTHUR_S3_SUFFIX)}`),
-      queueName: forwardQueue,
-      ...RETRIED,
-    });
-    this.forwarder = new PipelineFunction(this, 'Forwarder', 'forwarder', {
-      ...{ settings, workBucket },
-      environment: {
-        ...functionEnvironment(settings, workBucket.bucketName, budget.tableName, FORWARD_NAMES),
-        ARTHUR_S3_PREFIX: prefix,
-      },
-      memoryMb: MEMORY_MB,
-    });
-    const { role } = this.forwarder;
-    grantCaptureRead(role, settings, prefix);
-    grantSecret(role, settings.ARTHUR_SECRET_ARN);
-    grantItems(role, budget, settings);
-    this.read(this.forwarder, { batchSize: FILES_AT_ONCE, windowSeconds: 0, concurrency: FORWARDERS_AT_ONCE });
-    this.letPostpone(this.forwarder);
-  }
+/** Sends new capture files to Arthur. */
+export function arthurSender(scope: Construct, { settings, workBucket, budget }: StackContext): Sender {
+  const { forwardRule: ruleName, forwardQueue: queueName } = resourceNames(settings.STACK_PREFIX);
+  const prefix = settings.ARTHUR_S3_PREFIX ?? settings.DATA_CAPTURE_S3_PREFIX;
+  const events = new ObjectEvents(scope, 'Forward', {
+    ...{ settings, ruleName, queueName },
+    description: 'A capture file was written that is for Arthur',
+    bucket: settings.DATA_CAPTURE_S3_BUCKET,
+    keys: Match.wildcard(`${escapeWildcard(prefix)}*${escapeWildcard(settings.ARTHUR_S3_SUFFIX)}`),
+    ...RETRIED,
+  });
+  const own = functionEnvironment(settings, workBucket.bucketName, budget.tableName, FORWARD_NAMES);
+  const environment = { ...own, ARTHUR_S3_PREFIX: prefix };
+  const options = { settings, workBucket, environment, memoryMb: MEMORY_MB };
+  const sender = new PipelineFunction(events, 'Forwarder', 'forwarder', options);
+  const { role } = sender;
+  grantCaptureRead(role, settings, prefix);
+  grantSecret(role, settings.ARTHUR_SECRET_ARN);
+  grantItems(role, budget, settings);
+  events.read(sender, { batchSize: FILES_AT_ONCE, concurrency: FORWARDERS_AT_ONCE });
+  events.letPostpone(sender);
+  const metric = notArrived(events, settings, 'Files that did not reach Arthur', 'ForwardUntaken', 'ForwardLate');
+  return { sender, alarm: (alarms) => alarms.add('ForwardFailed', { metric }) };
+}
 
-  /** Adds the alarm about files that do not reach Arthur. */
-  alarm(alarms: Alarms, { STACK_PREFIX: prefix }: Settings): void {
-    const { forwardRule } = resourceNames(prefix);
-    const counted = boundsOf(prefix, 'ForwardUntaken', 'ForwardLate');
-    alarms.add('ForwardFailed', { metric: lateOrLost(this, forwardRule, 'Files that did not reach Arthur', counted) });
-  }
+/** Sends spans and verdicts to an OpenTelemetry receiver. */
+export function otlpSender(scope: Construct, { settings, workBucket, budget, environment }: StackContext): Sender {
+  const events = new ObjectEvents(scope, 'Otlp', {
+    settings,
+    ruleName: resourceNames(settings.STACK_PREFIX).otlpRule,
+    description: 'A chunk has written what became of its captures',
+    bucket: workBucket.bucketName,
+    // A merged file has the rows of parts that were sent before.
+    keys: Match.anyOf(...SENT_TABLES.map((table) => Match.wildcard(`${ledgerKeys.table(table)}*.part.parquet`))),
+    ...RETRIED,
+  });
+  // The CDK's own way to switch events on is a function with a role for all buckets.
+  const bucket = workBucket.node.defaultChild as CfnBucket;
+  bucket.notificationConfiguration = { eventBridgeConfiguration: { eventBridgeEnabled: true } };
+  const options = { settings, workBucket, environment: { ...environment, ...otlpEnvironment(settings) } };
+  const sender = new PipelineFunction(events, 'Sender', 'otlpSender', options);
+  const { role } = sender;
+  grantCaptureRead(role, settings);
+  grantMlflow(role, settings);
+  // Captures of earlier runs are read as they were masked then.
+  grantPseudonymKey(role, settings, true);
+  grantSecret(role, settings.OTLP_SECRET_ARN);
+  grantSentTraces(role, budget, settings);
+  events.read(sender, { batchSize: PARTS_AT_ONCE, concurrency: SENDERS_AT_ONCE });
+  events.letPostpone(sender);
+  const label = 'Spans and verdicts that did not reach the receiver';
+  const metric = notArrived(events, settings, label, 'OtlpRejected', 'OtlpLate');
+  return { sender, alarm: (alarms) => alarms.add('OtlpFailed', { metric }) };
 }
 
 /** Counts what the receiver did not take, and late messages, beside the queue's own. */
-const boundsOf = (prefix: string, untaken: ForwardMetric | OtlpMetric, late: ForwardMetric | OtlpMetric) => ({
-  longestSeconds: UNREAD_SECONDS,
-  more: { untaken: runMetric(prefix, untaken, PERIOD), late: runMetric(prefix, late, PERIOD) },
-});
-
-export class Otlp extends ObjectEvents {
-  readonly sender: PipelineFunction;
-
-  constructor(scope: Construct, id: string, { settings, workBucket, budget, environment }: StackContext) {
-    super(scope, id, {
-      settings,
-      ruleName: resourceNames(settings.STACK_PREFIX).otlpRule,
-      description: 'A chunk has written what became of its captures',
-      bucket: workBucket.bucketName,
-      // A merged file has the rows of parts that were sent before.
-      keys: Match.anyOf(...SENT_TABLES.map((table) => Match.wildcard(`${ledgerKeys.table(table)}*.part.parquet`))),
-      ...RETRIED,
-    });
-    // The CDK's own way to switch events on is a function with a role for all buckets.
-    const bucket = workBucket.node.defaultChild as CfnBucket;
-    bucket.notificationConfiguration = { eventBridgeConfiguration: { eventBridgeEnabled: true } };
-    const sent = { settings, workBucket, environment: { ...environment, ...otlpEnvironment(settings) } };
-    this.sender = new PipelineFunction(this, 'Sender', 'otlpSender', sent);
-    const { role } = this.sender;
-    grantCaptureRead(role, settings);
-    grantMlflow(role, settings);
-    // Captures of earlier runs are read as they were masked then.
-    grantPseudonymKey(role, settings, true);
-    grantSecret(role, settings.OTLP_SECRET_ARN);
-    grantSentTraces(role, budget, settings);
-    this.read(this.sender, { batchSize: PARTS_AT_ONCE, windowSeconds: 0, concurrency: SENDERS_AT_ONCE });
-    this.letPostpone(this.sender);
-  }
-
-  /** Adds the alarm about spans and verdicts that do not reach the receiver. */
-  alarm(alarms: Alarms, { STACK_PREFIX: prefix }: Settings): void {
-    const label = 'Spans and verdicts that did not reach the receiver';
-    const counted = boundsOf(prefix, 'OtlpRejected', 'OtlpLate');
-    alarms.add('OtlpFailed', { metric: lateOrLost(this, resourceNames(prefix).otlpRule, label, counted) });
-  }
+function notArrived(
+  events: ObjectEvents,
+  { STACK_PREFIX: prefix }: Settings,
+  label: string,
+  untaken: StackMetric,
+  late: StackMetric,
+): IMetric {
+  const more = { untaken: runMetric(prefix, untaken, PERIOD), late: runMetric(prefix, late, PERIOD) };
+  return lateOrLost(events, label, { longestSeconds: UNREAD_SECONDS, more });
 }

@@ -20,7 +20,7 @@ import { type Alarms, lateOrLost } from './alarms.ts';
 import { grantItems } from './item-table.ts';
 import { PERIOD, runMetric, SUM } from './metrics.ts';
 import { STARTER } from './monitoring-functions.ts';
-import { ObjectRule } from './object-rule.ts';
+import { type ObjectEvents, startOnObjects } from './object-rule.ts';
 import { PipelineFunction, type StackContext } from './pipeline-function.ts';
 import { pipelineStateMachine, RUN } from './state-machines/pipeline.ts';
 import { STORE_RETRIES } from './state-machines/retries.ts';
@@ -33,7 +33,7 @@ export class GroundTruth extends Construct {
   readonly stateMachine: sfn.StateMachine;
   readonly joiner: PipelineFunction;
   /** Absent if the settings do not define the location of label files. */
-  readonly files: { starter: PipelineFunction; rule: ObjectRule } | undefined;
+  readonly files: { starter: PipelineFunction; events: ObjectEvents } | undefined;
 
   constructor(scope: Construct, id: string, props: StackContext) {
     super(scope, id);
@@ -44,7 +44,7 @@ export class GroundTruth extends Construct {
     const place = s3Place(settings.GROUND_TRUTH_S3_PREFIX);
     if (place.bucket === '') return;
     const starter = new PipelineFunction(this, 'StartRuns', 'labelStarter', { ...props, ...STARTER });
-    const rule = new ObjectRule(this, 'Files', {
+    const events = startOnObjects(this, 'Files', {
       settings,
       ruleName: resourceNames(settings.STACK_PREFIX).labelRule,
       description: 'A label file was written',
@@ -53,7 +53,7 @@ export class GroundTruth extends Construct {
       stateMachine: this.stateMachine,
       starter,
     });
-    this.files = { starter, rule };
+    this.files = { starter, events };
   }
 
   /** The functions that work without a person, and so need alarms. */
@@ -86,9 +86,7 @@ export class GroundTruth extends Construct {
     if (this.files === undefined) return;
     alarms.add('GroundTruthFailed', { metric: this.stateMachine.metricFailed(SUM) });
     alarms.add('LabelsInvalid', { metric: runMetric(prefix, 'LabelsInvalid', PERIOD) });
-    alarms.add('LabelFilesNotRead', {
-      metric: lateOrLost(this.files.rule, resourceNames(prefix).labelRule, 'Label files that are not read'),
-    });
+    alarms.add('LabelFilesNotRead', { metric: lateOrLost(this.files.events, 'Label files that are not read') });
     if (hours === 0) return;
     alarms.add('LabelsMissing', {
       metric: runMetric(prefix, 'LabelsRead', Duration.hours(1)),

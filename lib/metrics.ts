@@ -2,16 +2,7 @@
 import { Duration } from 'aws-cdk-lib';
 import { type IMetric, MathExpression, Metric, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
-import {
-  type ForwardMetric,
-  type LabelMetric,
-  type OtlpMetric,
-  type QualityMetric,
-  RESOURCE_METRICS,
-  type RunMetric,
-  THROTTLE_METRICS,
-  type ThrottleMetric,
-} from '../src/core/contract/metric-names.ts';
+import { RESOURCE_METRICS, type StackMetric, THROTTLE_METRICS } from '../src/core/contract/metric-names.ts';
 
 /** Period of most metrics of the alarms and the dashboard. */
 export const PERIOD = Duration.minutes(5);
@@ -23,7 +14,7 @@ export const SUM = { period: PERIOD, statistic: Stats.SUM };
  */
 export const runMetric = (
   stackPrefix: string,
-  metricName: RunMetric | LabelMetric | ThrottleMetric | ForwardMetric | OtlpMetric | QualityMetric,
+  metricName: StackMetric,
   period: Duration,
   dimensions: Record<string, string> = {},
 ): Metric =>

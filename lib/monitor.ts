@@ -5,7 +5,7 @@ import { OUTPUT_PARAMETERS, outputPath, type StackOutputs } from '../src/core/co
 import type { Settings } from '../src/core/settings/schema.ts';
 import { Alarms } from './alarms.ts';
 import { monitoringDashboard } from './dashboard.ts';
-import { Forward, Otlp } from './forward.ts';
+import { arthurSender, otlpSender } from './forward.ts';
 import { GroundTruth } from './ground-truth.ts';
 import { itemTable } from './item-table.ts';
 import { ledgerSql } from './ledger-sql.ts';
@@ -43,16 +43,17 @@ export function monitor(scope: Construct, settings: Settings) {
     batch: pipeline.batcher.function,
     summarize: summarizer.function,
   };
-  const forward = settings.ARTHUR_HOST ? new Forward(scope, 'Forward', parts) : undefined;
-  const otlp = settings.OTLP_ENDPOINT ? new Otlp(scope, 'Otlp', parts) : undefined;
-  const optional = [...(forward ? [forward.forwarder] : []), ...(otlp ? [otlp.sender] : []), ...truth.watched];
+  const senders = [
+    ...(settings.ARTHUR_HOST ? [arthurSender(scope, parts)] : []),
+    ...(settings.OTLP_ENDPOINT ? [otlpSender(scope, parts)] : []),
+  ];
+  const optional = [...senders.map(({ sender }) => sender), ...truth.watched];
   const alarms = new Alarms(scope, 'Alarms', {
     ...watched,
     replaysNotEnded: replay.notEnded,
     functions: [...Object.values(functions), ...optional.map((each) => each.function)],
   });
-  forward?.alarm(alarms, settings);
-  otlp?.alarm(alarms, settings);
+  for (const { alarm } of senders) alarm(alarms);
   truth.alarm(alarms, settings);
   const { topic } = alarms;
   const quality = qualityAlarms(new Construct(scope, 'Quality'), settings, topic, summarizer);

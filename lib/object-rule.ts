@@ -50,23 +50,23 @@ interface ObjectEventsProps {
  * them.
  */
 export class ObjectEvents extends Construct {
-  readonly rule: Rule;
+  readonly ruleName: string;
   /** The events that wait for the function. */
   readonly events: Queue;
   readonly deadLetters: Queue;
 
   constructor(scope: Construct, id: string, props: ObjectEventsProps) {
     super(scope, id);
-    const { settings, bucket, keys: key, queueName, hidden, receives } = props;
+    const { settings, ruleName, description, bucket, keys: key, queueName, hidden, receives } = props;
+    this.ruleName = ruleName;
     this.deadLetters = eventQueue(this, 'DeadLetters', settings);
     this.events = eventQueue(this, 'Events', settings, {
       queueName,
       visibilityTimeout: hidden,
       deadLetterQueue: { queue: this.deadLetters, maxReceiveCount: receives },
     });
-    this.rule = new Rule(this, 'Rule', {
-      ruleName: props.ruleName,
-      description: props.description,
+    new Rule(this, 'Rule', {
+      ...{ ruleName, description },
       eventPattern: {
         source: ['aws.s3'],
         detailType: ['Object Created'],
@@ -77,9 +77,9 @@ export class ObjectEvents extends Construct {
   }
 
   /** Makes the function read the events. @param windowSeconds how long a batch is collected */
-  protected read(
+  read(
     reader: PipelineFunction,
-    { batchSize, windowSeconds, concurrency }: { batchSize: number; windowSeconds: number; concurrency: number },
+    { batchSize, windowSeconds = 0, concurrency }: { batchSize: number; windowSeconds?: number; concurrency: number },
   ): void {
     // Lambda polls the queue with the function's role.
     allow(reader.role, {
@@ -100,7 +100,7 @@ export class ObjectEvents extends Construct {
   }
 
   /** Lets the reader postpone events, and make them dead letters. */
-  protected letPostpone({ function: reader, role }: PipelineFunction): void {
+  letPostpone({ function: reader, role }: PipelineFunction): void {
     reader.addEnvironment('QUEUE_URL', this.events.queueUrl);
     reader.addEnvironment('DEAD_LETTERS_URL', this.deadLetters.queueUrl);
     allow(role, { actions: ['sqs:ChangeMessageVisibility'], resources: [this.events.queueArn] });
@@ -111,7 +111,7 @@ export class ObjectEvents extends Construct {
 
 // -------------------------------------------------------------------------------------------------------- the rule
 
-interface ObjectRuleProps extends Omit<ObjectEventsProps, 'hidden' | 'receives'> {
+interface StartProps extends Omit<ObjectEventsProps, 'hidden' | 'receives'> {
   stateMachine: IStateMachine;
   starter: PipelineFunction;
 }
@@ -125,29 +125,30 @@ export const STARTERS_AT_ONCE = 2;
 /** Six times the timeout of the function and the window: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html */
 export const TIMEOUTS_HIDDEN = 6;
 
-export class ObjectRule extends ObjectEvents {
-  constructor(scope: Construct, id: string, { starter, stateMachine, ...props }: ObjectRuleProps) {
-    const windowSeconds = props.settings.BATCH_WINDOW_SECONDS;
-    const hidden = Duration.seconds(TIMEOUTS_HIDDEN * STARTER_TIMEOUT_SECONDS + windowSeconds);
-    // As long as EventBridge itself would retry.
-    const receives = Math.ceil(DELIVERY.maxEventAge.toSeconds() / hidden.toSeconds());
-    super(scope, id, { ...props, hidden, receives });
-    const { stateMachineArn } = stateMachine;
-    starter.function.addEnvironment('STATE_MACHINE_ARN', stateMachineArn);
-    allow(starter.role, { actions: ['states:StartExecution'], resources: [stateMachineArn] });
-    const batchSize = windowSeconds === 0 ? MOST_EVENTS_AT_ONCE : MOST_EVENTS;
-    this.read(starter, { batchSize, windowSeconds, concurrency: STARTERS_AT_ONCE });
-  }
+/** Starts runs of a state machine over new objects. */
+export function startOnObjects(scope: Construct, id: string, props: StartProps): ObjectEvents {
+  const { starter, stateMachine, settings } = props;
+  const windowSeconds = settings.BATCH_WINDOW_SECONDS;
+  const hidden = Duration.seconds(TIMEOUTS_HIDDEN * STARTER_TIMEOUT_SECONDS + windowSeconds);
+  // As long as EventBridge itself would retry.
+  const receives = Math.ceil(DELIVERY.maxEventAge.toSeconds() / hidden.toSeconds());
+  const events = new ObjectEvents(scope, id, { ...props, hidden, receives });
+  const { stateMachineArn } = stateMachine;
+  starter.function.addEnvironment('STATE_MACHINE_ARN', stateMachineArn);
+  allow(starter.role, { actions: ['states:StartExecution'], resources: [stateMachineArn] });
+  const batchSize = windowSeconds === 0 ? MOST_EVENTS_AT_ONCE : MOST_EVENTS;
+  events.read(starter, { batchSize, windowSeconds, concurrency: STARTERS_AT_ONCE });
+  return events;
 }
 
 /** The rule of new capture files, and the notifications that it needs. */
 export function captureRule(
   scope: Construct,
   id: string,
-  props: Pick<ObjectRuleProps, 'settings' | 'stateMachine' | 'starter'>,
-): ObjectRule {
+  props: Pick<StartProps, 'settings' | 'stateMachine' | 'starter'>,
+): ObjectEvents {
   const { STACK_PREFIX, DATA_CAPTURE_S3_BUCKET, DATA_CAPTURE_S3_PREFIX } = props.settings;
-  const rule = new ObjectRule(scope, id, {
+  const events = startOnObjects(scope, id, {
     ...props,
     ruleName: resourceNames(STACK_PREFIX).rule,
     description: 'A capture file was written',
@@ -155,8 +156,8 @@ export function captureRule(
     // Use one matcher for prefix and suffix, because in a list of two matchers one match would suffice.
     keys: Match.wildcard(`${escapeWildcard(DATA_CAPTURE_S3_PREFIX)}*.jsonl`),
   });
-  notify(new Construct(rule, 'Notifications'), props.settings);
-  return rule;
+  notify(new Construct(events, 'Notifications'), props.settings);
+  return events;
 }
 
 // --------------------------------------------------------------------------------------------------- notifications

@@ -69,3 +69,6 @@ export type OtlpMetric = 'OtlpSent' | 'OtlpRejected' | 'OtlpLate';
  */
 export type QualityMetric = 'Judged' | 'Passed' | 'ErrorReplies' | 'VerdictAge' | 'QualityMissed' | 'TrueValue';
 export const QUALITY_DIMENSIONS = { scorer: 'Scorer', variant: 'Variant', objective: 'Objective' } as const;
+
+/** Any metric of the stack. */
+export type StackMetric = RunMetric | LabelMetric | ThrottleMetric | ForwardMetric | OtlpMetric | QualityMetric;
