@@ -14,7 +14,7 @@ import {
   settingsSchema,
 } from '../../src/core/settings/schema.ts';
 import { describeWrong, readEach, type WrongSetting, withDefaultJudge } from '../../src/core/settings/variables.ts';
-import { doubtsAbout, wrongAlone, wrongInLength, wrongLabels, wrongObjectives, wrongTogether } from './checks.ts';
+import { doubtsAbout, wrongByRules, wrongInLength } from './checks.ts';
 
 /** Names of all settings, required settings first. */
 export const SETTING_NAMES = Object.keys(settingsSchema.shape);
@@ -32,10 +32,9 @@ export function examineSettings(
   variables: Readonly<Record<string, string | undefined>>,
   deployed: Partial<CheckedSettings> = {},
 ): { settings?: Settings; wrong: WrongSetting[] } {
-  const { values, wrong } = readEach(settingsSchema, withDefaultJudge(variables, variables.CDK_DEFAULT_REGION));
-  for (const check of [wrongAlone, wrongTogether, wrongLabels, wrongObjectives]) {
-    wrong.push(...check(values, new Set(wrong.map(({ name }) => name)), variables));
-  }
+  const read = readEach(settingsSchema, withDefaultJudge(variables, variables.CDK_DEFAULT_REGION));
+  const { values } = read;
+  const wrong = wrongByRules(values, read.wrong, variables);
   if (wrong.length > 0) return { wrong };
   const known = { ...values, ...deployed };
   const settings: Settings = {
