@@ -4,6 +4,7 @@
  */
 
 import { trimEndOf } from '../core/text/text-edges.ts';
+import { firstPassing } from '../core/values/search.ts';
 import type { Scale } from './weight.ts';
 
 export type JsonObject = Record<string, unknown>;
@@ -169,15 +170,8 @@ function positionOfFault(text: string): number | undefined {
       return isQuoted(error);
     }
   };
-  let low = 0;
-  let high = Math.min(text.length, SEARCHED_CHARS);
-  if (!hasFault(high)) return undefined;
-  while (high - low > 1) {
-    const middle = Math.floor((low + high) / 2);
-    if (hasFault(middle)) high = middle;
-    else low = middle;
-  }
-  return low;
+  const most = Math.min(text.length, SEARCHED_CHARS);
+  return hasFault(most) ? firstPassing(0, most, hasFault) - 1 : undefined;
 }
 
 // -------------------------------------------------------------------------------------------------- exact numbers

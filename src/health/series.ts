@@ -4,6 +4,7 @@ import { type HourOfCases, neighbours } from '../core/statistics/changed-share.t
 import { type JudgedStratum, weigh } from '../core/statistics/corrected-share.ts';
 import type { SampledShare } from '../core/statistics/share.ts';
 import { addCounts } from '../core/values/counts.ts';
+import { firstPassing } from '../core/values/search.ts';
 import type { TimeWindow } from '../quality/counts-store.ts';
 import { EMPTY, UNJUDGED } from '../quality/strata.ts';
 
@@ -133,12 +134,5 @@ export function shareOf(strata: Strata): SampledShare {
 }
 
 /** Returns how many of some hours, in time, are before an instant. */
-function below(sorted: readonly { hourMs: number }[], ms: number): number {
-  let [low, high] = [0, sorted.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((sorted[middle]?.hourMs ?? 0) < ms) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
+const below = (sorted: readonly { hourMs: number }[], ms: number): number =>
+  firstPassing(-1, sorted.length, (at) => (sorted[at]?.hourMs ?? 0) >= ms);

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
-import type { Kappa } from '../../src/core/statistics/agreement.ts';
+import type { Measured } from '../../src/core/statistics/sampled-mean.ts';
 import type { Estimate } from '../../src/core/statistics/share.ts';
 import type { CalibrationReport, ScorerReport } from '../../src/quality/calibration/report.ts';
 import { expectPublished } from './published-json.ts';
@@ -101,7 +101,7 @@ function near(ours: Estimate | null | undefined, theirs: number[] | null): void 
   });
 }
 
-export function nearKappa(ours: Kappa | null | undefined, theirs: [number, number] | null, n: number): void {
+export function nearKappa(ours: Measured | null | undefined, theirs: [number, number] | null, n: number): void {
   if (theirs === null) {
     expect(ours ?? null).toBeNull();
     return;

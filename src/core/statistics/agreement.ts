@@ -5,6 +5,7 @@
 
 import { sum } from '../values/sum.ts';
 import { Z_95 } from './distributions.ts';
+import type { Measured } from './sampled-mean.ts';
 import { type Estimate, scoreInterval, wilson } from './share.ts';
 
 /** Rows are people's values and columns the judge's values, in the order of `values`. */
@@ -43,22 +44,15 @@ const ADDED_LABELS = 2;
 /** If fewer labels, or verdicts, differ from the most frequent value, the uncertainty of kappa cannot be estimated. */
 const FEWEST_RARE = 5;
 
-/** Kappa with its 95% interval; `null`: too few of the rarer kind for one. */
-export interface Kappa {
-  value: number;
-  low: number | null;
-  high: number | null;
-}
-
 /**
  * Computes Cohen's kappa: the agreement beyond the chance agreement of the raters' own frequencies, 1 at most. With
  * weights, a difference of one step between ordered values counts less than a difference of two steps. The interval
  * uses the large-sample variance of Fleiss, Cohen and Everitt (1969) for the table with two more labels, so that its
  * width is never 0.
  *
- * @returns `null` if both raters always gave the same value, because chance agreement is then complete
+ * @returns kappa with its 95% interval, which is `null` with too few of the rarer kind for one; `null` if both raters always gave the same value, because chance agreement is then complete
  */
-export function cohensKappa({ counts }: Confusion, weights: KappaWeights = 'none'): Kappa | null {
+export function cohensKappa({ counts }: Confusion, weights: KappaWeights = 'none'): Measured | null {
   const found = kappaOf(counts, weights);
   if (found === null) return null;
   const { value, n, rows, columns } = found;

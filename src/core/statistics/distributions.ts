@@ -123,6 +123,7 @@ export function binomialCdf(k: number, n: number, p: number): number {
 
 /** Returns the x with P(X ≤ x) = p of Student's t distribution. */
 export function studentQuantile(p: number, degrees: number): number {
+  if (degrees === Infinity) return normalQuantile(p);
   if (p > 0.5) return -studentQuantile(1 - p, degrees);
   const x = betaQuantile(2 * p, degrees / 2, 0.5);
   return -sqrt((degrees * (1 - x)) / x);

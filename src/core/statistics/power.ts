@@ -1,4 +1,5 @@
 /** Computes how many cases a decision needs to be reached with a power of 80%. */
+import { firstPassing } from '../values/search.ts';
 import { binomialCdf, lowerTail, normalQuantile, studentQuantile } from './distributions.ts';
 
 /** Level of a one-sided bound: the share of the releases at the bound of a gate that may pass. */
@@ -15,10 +16,7 @@ export const POWER_SCORE = normalQuantile(POWER);
  * @param degrees of freedom of the variance behind the bound
  */
 export const withPower = (alpha: number, degrees = Infinity): number =>
-  lowerTail(
-    (Number.isFinite(degrees) ? studentQuantile(alpha, degrees) : normalQuantile(alpha)) - POWER_SCORE,
-    degrees,
-  );
+  lowerTail(studentQuantile(alpha, degrees) - POWER_SCORE, degrees);
 
 /** The number of hits that four of five samples do not exceed. */
 export const mostHits = (of: number, share: number): number =>
@@ -34,12 +32,7 @@ export function smallestSize(from: number, most: number, passes: (size: number) 
     if (size >= most) return undefined;
     [fails, size] = [size, Math.min(most, size * 2)];
   }
-  while (size - fails > 1) {
-    const middle = Math.floor((fails + size) / 2);
-    if (passes(middle)) size = middle;
-    else fails = middle;
-  }
-  return size;
+  return firstPassing(fails, size, passes);
 }
 
 /** This many cases without a hit exclude a share of 1%, by the rule of three (Hanley & Lippman-Hand 1983). */

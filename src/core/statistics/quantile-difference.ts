@@ -3,6 +3,7 @@
  * a sample.
  */
 
+import { firstPassing } from '../values/search.ts';
 import type { SizedBounds } from './bounds.ts';
 import { binomialProbability, normalQuantile, studentQuantile } from './distributions.ts';
 import { type LongRun, longRun, withTail } from './long-run.ts';
@@ -49,9 +50,6 @@ function cut(values: Float64Array, most: number): Float64Array {
 }
 
 /** The normal quantile, or Student's with few degrees of freedom. */
-const scoreOf = (alpha: number, degrees: number): number =>
-  Number.isFinite(degrees) ? studentQuantile(alpha, degrees) : normalQuantile(alpha);
-
 /**
  * Returns the correlation of "above its own quantile" over the pairs (phi coefficient), in the long run: from the
  * variances of both and of their difference. For few pairs, it assumes one more pair that does not agree.
@@ -155,7 +153,7 @@ export class QuantileDifferences {
       const afterAt = quantileAtScore(sortedAfter, q, sizes[1]);
       /** The largest change at the edge of the region, or with `side` −1 the smallest. */
       const end = (alpha: number, side: 1 | -1): number => {
-        const radius = -side * scoreOf(share * alpha, degrees);
+        const radius = -side * studentQuantile(share * alpha, degrees);
         let found = -Infinity;
         for (let i = 0; i <= STEPS; i++) {
           const t = ((Math.PI - angle) * i) / STEPS;
@@ -256,15 +254,11 @@ export function quantileAtScore(sorted: Float64Array, q: number, effective = sor
     return between(sorted[Math.floor(at)] ?? Number.NaN, sorted[Math.ceil(at)] ?? Number.NaN, at % 1, score);
   };
   return (score) => {
-    let low = 0;
-    let high = count - 1;
-    if (score < scoreAt(low)) return -Infinity;
-    if (score >= scoreAt(high)) return score > scoreAt(high) ? Infinity : valueAt(high, score);
-    while (high - low > 1) {
-      const middle = (low + high) >> 1;
-      if (scoreAt(middle) <= score) low = middle;
-      else high = middle;
-    }
+    const last = count - 1;
+    if (score < scoreAt(0)) return -Infinity;
+    if (score >= scoreAt(last)) return score > scoreAt(last) ? Infinity : valueAt(last, score);
+    const high = firstPassing(0, last, (at) => scoreAt(at) > score);
+    const low = high - 1;
     const [before, after] = [scoreAt(low), scoreAt(high)];
     return between(valueAt(low, score), valueAt(high, score), (score - before) / (after - before), score);
   };

@@ -2,6 +2,7 @@
  * The area under the ROC curve: the probability that a case of a class has a higher score for the class than a case of
  * another class.
  */
+import { firstPassing } from '../values/search.ts';
 import { sum } from '../values/sum.ts';
 import { studentQuantile, Z_95 } from './distributions.ts';
 import { type Estimate, scoreInterval } from './share.ts';
@@ -26,22 +27,10 @@ interface ClassArea {
 /** Added to the spread of few cases, so that a sample that is separated by chance does not look certain. */
 const PSEUDO_CASES = 0.15;
 
-/** Returns the number of sorted values below x, including equal values with `orEqual`. */
-function countBelow(sorted: Float64Array, x: number, orEqual: boolean): number {
-  let low = 0;
-  let high = sorted.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    const value = sorted[middle] as number;
-    if (value < x || (orEqual && value === x)) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
 /** Returns twice the number of sorted values below x. Values equal to x count once. */
 const halvesBelow = (sorted: Float64Array, x: number): number =>
-  countBelow(sorted, x, false) + countBelow(sorted, x, true);
+  firstPassing(-1, sorted.length, (at) => (sorted[at] as number) >= x) +
+  firstPassing(-1, sorted.length, (at) => (sorted[at] as number) > x);
 
 const shareBelow = (sorted: Float64Array, x: number): number => halvesBelow(sorted, x) / (2 * sorted.length);
 
