@@ -4,13 +4,14 @@ import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Construct } from 'constructs';
 import { resourceNames } from '../src/core/contract/names.ts';
+import { areaPattern, type WorkArea } from '../src/core/contract/work-keys.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { firstModel, judgeModels, parseJudgeId } from '../src/judge/judge-id.ts';
 import { allow, arnIn, endpointArn, grantKey, grantPseudonymKey } from './access/allow.ts';
 import { grantCaptureRead } from './access/capture.ts';
 import { grantBatchModel, grantFunctionLookUp, grantFunctions, grantJudge, grantModelLookUp } from './access/judge.ts';
 import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
-import { grantWork, WHY_WORK_AREA, workPatterns } from './access/work.ts';
+import { grantWork, WHY_WORK_AREA } from './access/work.ts';
 import { grantItems, grantSentTraces, itemTable } from './item-table.ts';
 import { PipelineFunction, type StackContext } from './pipeline-function.ts';
 
@@ -122,10 +123,10 @@ export function allowBatchInference(
       conditions: { StringEquals: { 'aws:SourceAccount': account }, ArnEquals: { 'aws:SourceArn': jobs } },
     }),
   });
-  const objects = (keys: string): string => workBucket.arnForObjects(keys);
+  const objects = (area: WorkArea): string => workBucket.arnForObjects(areaPattern(area));
   const why = WHY_WORK_AREA;
-  allow(serviceRole, { actions: ['s3:GetObject'], resources: [objects(workPatterns.batchInput)], why });
-  allow(serviceRole, { actions: ['s3:PutObject'], resources: [objects(workPatterns.batchOutput)], why });
+  allow(serviceRole, { actions: ['s3:GetObject'], resources: [objects('batchInput')], why });
+  allow(serviceRole, { actions: ['s3:PutObject'], resources: [objects('batchOutput')], why });
   allow(serviceRole, { actions: ['s3:ListBucket'], resources: [workBucket.bucketArn] });
   grantKey(serviceRole, workBucket.encryptionKey?.keyArn, 's3', 'both');
 

@@ -3,7 +3,7 @@ import { Duration, RemovalPolicy } from 'aws-cdk-lib';
 import { BlockPublicAccess, Bucket, BucketEncryption } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';
 import { KEPT_DAYS } from '../src/core/contract/kept.ts';
-import { ledgerKeys, markKeys, truthKeys, workKeys } from '../src/core/contract/work-keys.ts';
+import { areaOf, ledgerKeys } from '../src/core/contract/work-keys.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { workKey } from './access/allow.ts';
 import { acknowledge } from './acknowledge.ts';
@@ -31,29 +31,29 @@ export function workBucketOf(parent: Construct, id: string, settings: Settings):
       // Kept as long as a run can be retried, because a retry reuses the judge's answers.
       { id: 'answers', prefix: 'answers/', expiration: Duration.days(KEPT_DAYS.runs) },
       { id: 'replays', prefix: 'replays/', expiration: Duration.days(KEPT_DAYS.replays) },
-      { id: 'replay-marks', prefix: markKeys.prefix, expiration: Duration.days(KEPT_DAYS.marks) },
+      { id: 'replay-marks', prefix: areaOf('replayMarks'), expiration: Duration.days(KEPT_DAYS.marks) },
       { id: 'batch', prefix: 'batch/', expiration: Duration.days(KEPT_DAYS.batch) },
       { id: 'claims', prefix: 'claims/', expiration: Duration.days(KEPT_DAYS.claims) },
-      { id: 'counts', prefix: workKeys.countsPrefix, expiration: Duration.days(KEPT_DAYS.counts) },
+      { id: 'counts', prefix: areaOf('counts'), expiration: Duration.days(KEPT_DAYS.counts) },
       // If two rules match, S3 follows the rule with fewer days.
       { id: 'people', prefix: ledgerKeys.table('ids/people'), expiration: Duration.days(KEPT_DAYS.people) },
       { id: 'ids', prefix: ledgerKeys.table('ids/inferences'), expiration: Duration.days(idDays(settings)) },
-      { id: 'ledger', prefix: ledgerKeys.prefix, expiration: Duration.days(KEPT_DAYS.counts) },
+      { id: 'ledger', prefix: areaOf('ledger'), expiration: Duration.days(KEPT_DAYS.counts) },
       { id: 'athena', prefix: ledgerKeys.resultsPrefix, expiration: Duration.days(KEPT_DAYS.athena) },
-      { id: 'reports', prefix: workKeys.reportsPrefix, expiration: Duration.days(KEPT_DAYS.runs) },
-      { id: 'label-runs', prefix: truthKeys.runsPrefix, expiration: Duration.days(KEPT_DAYS.runs) },
-      { id: 'label-uploads', prefix: truthKeys.uploadsPrefix, expiration: Duration.days(KEPT_DAYS.runs) },
+      { id: 'reports', prefix: areaOf('reports'), expiration: Duration.days(KEPT_DAYS.runs) },
+      { id: 'label-runs', prefix: areaOf('truthRuns'), expiration: Duration.days(KEPT_DAYS.runs) },
+      { id: 'label-uploads', prefix: areaOf('truthUploads'), expiration: Duration.days(KEPT_DAYS.runs) },
       // Labeled predictions and their outcomes, for comparison with the same season.
-      { id: 'label-files', prefix: truthKeys.filesPrefix, expiration: Duration.days(KEPT_DAYS.counts) },
-      { id: 'labeled', prefix: truthKeys.labeledPrefix, expiration: Duration.days(KEPT_DAYS.counts) },
-      { id: 'labels-to-note', prefix: truthKeys.toPublishPrefix, expiration: Duration.days(KEPT_DAYS.counts) },
-      { id: 'label-reports', prefix: truthKeys.reportsPrefix, expiration: Duration.days(KEPT_DAYS.counts) },
+      { id: 'label-files', prefix: areaOf('truthFiles'), expiration: Duration.days(KEPT_DAYS.counts) },
+      { id: 'labeled', prefix: areaOf('truthLabeled'), expiration: Duration.days(KEPT_DAYS.counts) },
+      { id: 'labels-to-note', prefix: areaOf('truthOpen'), expiration: Duration.days(KEPT_DAYS.counts) },
+      { id: 'label-reports', prefix: areaOf('truthReports'), expiration: Duration.days(KEPT_DAYS.counts) },
       // Runs remove labels that have waited for longer than GROUND_TRUTH allows, and count them. Without captures, no
       // runs do.
-      { id: 'labels-waiting', prefix: truthKeys.waitingPrefix, expiration: Duration.days(KEPT_DAYS.counts) },
+      { id: 'labels-waiting', prefix: areaOf('truthWaiting'), expiration: Duration.days(KEPT_DAYS.counts) },
       { id: 'quarantine', prefix: 'quarantine/', expiration: Duration.days(KEPT_DAYS.quarantine) },
       // Needed even without ARTHUR_HOST: an earlier deployment may have had it, and receipts may quote captures.
-      { id: 'forwards', prefix: workKeys.forwardsPrefix, expiration: Duration.days(KEPT_DAYS.forwards) },
+      { id: 'forwards', prefix: areaOf('forwards'), expiration: Duration.days(KEPT_DAYS.forwards) },
       { id: 'unfinished-uploads', abortIncompleteMultipartUploadAfter: Duration.days(1) },
     ],
   });

@@ -4,7 +4,7 @@
  * settings.
  */
 import { Storage } from '../../src/core/aws/storage.ts';
-import { workKeys } from '../../src/core/contract/work-keys.ts';
+import { areaOf, workKeys } from '../../src/core/contract/work-keys.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import { readExcluded } from '../../src/ledger/excluded.ts';
@@ -67,7 +67,7 @@ export async function monitoringRun(stack: DeployedStack, run: string): Promise<
   const found = await findExecution(clients.sfn, machinesOf(stack), run).catch(
     async (error: Error): Promise<FoundRun> => {
       const name = run.split(':').at(-1) ?? run;
-      const kept = error.name === 'NoSuchRun' ? [workKeys.summary(name), workKeys.quarantinePrefix(name)] : [];
+      const kept = error.name === 'NoSuchRun' ? [workKeys.summary(name), areaOf('quarantine', name)] : [];
       for (const prefix of kept) if (await storage.hasAny(outputs.workBucket, prefix)) return { name };
       throw error;
     },

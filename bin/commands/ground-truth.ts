@@ -1,7 +1,7 @@
 /** `inference-monitor ground-truth`: joins labels to predictions, and prints how good the predictions were. */
 
 import type { LabelCounts } from '../../src/core/contract/ground-truth.ts';
-import { truthKeys } from '../../src/core/contract/work-keys.ts';
+import { areaOf } from '../../src/core/contract/work-keys.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { checkNames } from '../../src/core/errors/nearest.ts';
 import { many, time, whole } from '../../src/core/text/figure-text.ts';
@@ -166,7 +166,7 @@ const OUTCOMES: readonly (keyof LabelCounts)[] = [
 /** Returns the user's name for a label file: its path below an upload, or its address. */
 export function labelFileName({ bucket, key }: Pick<LabelFileState, 'bucket' | 'key'>): string {
   // Behind the folder of the upload.
-  const path = key.startsWith(truthKeys.uploadsPrefix) ? key.slice(truthKeys.uploadsPrefix.length) : '';
+  const path = key.startsWith(areaOf('truthUploads')) ? key.slice(areaOf('truthUploads').length) : '';
   return path.slice(path.indexOf('/') + 1) || `s3://${bucket}/${key}`;
 }
 

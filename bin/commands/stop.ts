@@ -8,7 +8,7 @@ import { InvokeCommand } from '@aws-sdk/client-lambda';
 import { StopExecutionCommand } from '@aws-sdk/client-sfn';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import type { EndedExecution } from '../../src/core/contract/replay.ts';
-import { replayKeys } from '../../src/core/contract/work-keys.ts';
+import { areaOf, replayKeys } from '../../src/core/contract/work-keys.ts';
 import { exact, type Page } from '../../src/core/text/page.ts';
 import { replayState } from '../../src/replay/cloud/summarize/stop-shards.ts';
 import { putStopMark } from '../../src/replay/cloud/work-bucket/stop-order.ts';
@@ -113,7 +113,7 @@ async function stopReplay(stack: DeployedStack, found: FoundExecution) {
     await sleep(POLL_MS);
   }
   const figures = await storage.getJson<{ sent: number; requests: number }>(bucket, replayKeys.figures(run));
-  const results = `s3://${bucket}/${replayKeys.resultPrefix(run)}`;
+  const results = `s3://${bucket}/${areaOf('replayResults', run)}`;
   const { sent, requests } = figures ?? {};
   page.push(figures ? `${sent} of ${requests} requests were sent. Results: ${results}` : 'Nothing was sent.');
   const stopped = {

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { SFNClient } from '@aws-sdk/client-sfn';
 import type { Work } from '../../src/core/aws/storage.ts';
 import type { BatchReport, CostEstimate, PlanReceipt, Receipt } from '../../src/core/contract/receipts.ts';
-import { workKeys } from '../../src/core/contract/work-keys.ts';
+import { areaOf, workKeys } from '../../src/core/contract/work-keys.ts';
 import { inOrder } from '../../src/core/process/concurrency.ts';
 import { sum } from '../../src/core/values/sum.ts';
 import { chunkState } from '../../src/monitoring/receipts.ts';
@@ -115,7 +115,7 @@ function planReader({ storage, workBucket }: Work, run: string) {
   let last = '';
   return async (): Promise<PlanReceipt[]> => {
     const found: PlanReceipt[] = [];
-    for await (const { key } of storage.list(workBucket, workKeys.planPrefix(run), last)) {
+    for await (const { key } of storage.list(workBucket, areaOf('plan', run), last)) {
       const plan = await storage.getJson<PlanReceipt>(workBucket, key);
       if (plan !== undefined) found.push(plan);
       last = key;
@@ -139,7 +139,7 @@ function receiptReader({ storage, workBucket }: Work, run: string) {
     resume = '';
     const fresh: string[] = [];
     let listed = 0;
-    for await (const { key } of storage.list(workBucket, workKeys.receiptPrefix(run), after)) {
+    for await (const { key } of storage.list(workBucket, areaOf('receipts', run), after)) {
       listed += 1;
       if (!known.has(key)) fresh.push(key);
       if (fresh.length < MAX_RECEIPTS && listed < MAX_LISTED) continue;

@@ -5,9 +5,10 @@ import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import * as sfn from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
 import { resourceNames } from '../../src/core/contract/names.ts';
+import { areaPattern, type WorkArea } from '../../src/core/contract/work-keys.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import { allow, arnIn, grantKey } from '../access/allow.ts';
-import { WHY_WORK_AREA, type WorkArea, workPatterns } from '../access/work.ts';
+import { WHY_WORK_AREA } from '../access/work.ts';
 import { acknowledge } from '../acknowledge.ts';
 import AWS_ACTIONS from '../aws-actions.json' with { type: 'json' };
 import { logsOf, type PipelineFunction } from '../pipeline-function.ts';
@@ -77,7 +78,7 @@ function roleOf(scope: Construct, stateMachineName: string, props: PipelineState
 }
 
 function allowMaps(role: Role, name: string, { workBucket, manifests, mapResults }: PipelineStateMachineProps): void {
-  const objects = (areas: readonly WorkArea[]) => areas.map((area) => workBucket.arnForObjects(workPatterns[area]));
+  const objects = (areas: readonly WorkArea[]) => areas.map((area) => workBucket.arnForObjects(areaPattern(area)));
   allow(role, { actions: ['s3:GetObject'], resources: objects(manifests), why: WHY_WORK_AREA });
   allow(role, {
     // The results of many children are combined in one multipart upload.

@@ -20,7 +20,7 @@ import {
 } from '../core/contract/ground-truth.ts';
 import { objectInputSchema } from '../core/contract/input.ts';
 import type { LabelMetric } from '../core/contract/metric-names.ts';
-import { truthKeys } from '../core/contract/work-keys.ts';
+import { areaOf, truthKeys } from '../core/contract/work-keys.ts';
 import { PermanentError } from '../core/errors/errors.ts';
 import { inOrder } from '../core/process/concurrency.ts';
 import { createMetrics } from '../core/process/logging.ts';
@@ -125,7 +125,7 @@ async function doStep(
   report.noted += done.noted;
   addCounts(report.notNoted, done.notNoted);
   // Another run marks its hours, then leaves its labels to the run that has the lock.
-  const hasMore = () => deps.storage.hasAny(deps.workBucket, truthKeys.toPublishPrefix);
+  const hasMore = () => deps.storage.hasAny(deps.workBucket, areaOf('truthOpen'));
   return done.cursor === null && (await hasMore()) ? { step, cursor: null } : after(done);
 }
 

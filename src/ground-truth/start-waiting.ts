@@ -5,7 +5,7 @@
 import { hash } from 'node:crypto';
 import type { Work } from '../core/aws/storage.ts';
 import type { TruthInput } from '../core/contract/ground-truth.ts';
-import { truthKeys } from '../core/contract/work-keys.ts';
+import { areaOf } from '../core/contract/work-keys.ts';
 
 interface WaitingDependencies extends Work {
   /** The length of the time that shares a run. 0: each run of captures starts its own. */
@@ -28,7 +28,7 @@ export async function startForWaiting(
   { storage, workBucket, windowSeconds, start }: WaitingDependencies,
   nowMs = Date.now(),
 ): Promise<string | undefined> {
-  const prefixes = [truthKeys.waitingPrefix, truthKeys.toPublishPrefix];
+  const prefixes = [areaOf('truthWaiting'), areaOf('truthOpen')];
   const found = await Promise.all(prefixes.map((prefix) => storage.hasAny(workBucket, prefix)));
   if (!found.includes(true)) return undefined;
   const windowMs = windowSeconds * 1000;

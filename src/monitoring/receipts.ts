@@ -5,7 +5,7 @@ import { parsedLines } from '../core/aws/storage-errors.ts';
 import { assertContract } from '../core/contract/contract.ts';
 import type { ChunkRequest, ManifestLine } from '../core/contract/payloads.ts';
 import type { EvaluateReceipt, JudgeSpend, LogReceipt, PlanReceipt, Receipt } from '../core/contract/receipts.ts';
-import { workKeys } from '../core/contract/work-keys.ts';
+import { areaOf, workKeys } from '../core/contract/work-keys.ts';
 import { toNamedError, wordsIn } from '../core/errors/errors.ts';
 import { inOrder } from '../core/process/concurrency.ts';
 import { isRedacted } from '../core/settings/redact-setting.ts';
@@ -174,7 +174,7 @@ export async function* readChunks(
 ): AsyncGenerator<{ line: ManifestLine; state: ChunkState }> {
   const { storage, workBucket } = work;
   const startAfter = from === 0 ? undefined : workKeys.receiptsFrom(run, from);
-  const objects = storage.list(workBucket, workKeys.receiptPrefix(run), startAfter);
+  const objects = storage.list(workBucket, areaOf('receipts', run), startAfter);
   const receipts = inOrder(READS_AT_ONCE, objects, ({ key }) => storage.getJson<Receipt>(workBucket, key));
   try {
     let next = await receipts.next();

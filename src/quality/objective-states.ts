@@ -4,7 +4,7 @@
  */
 import { hash } from 'node:crypto';
 import type { Work } from '../core/aws/storage.ts';
-import { workKeys } from '../core/contract/work-keys.ts';
+import { areaOf, workKeys } from '../core/contract/work-keys.ts';
 import { inOrder } from '../core/process/concurrency.ts';
 import { hourMs, type TimeWindow } from './counts-store.ts';
 import { parseState } from './detectors.ts';
@@ -43,7 +43,7 @@ export async function readChanges(work: Work, { fromMs, toMs }: TimeWindow): Pro
   }
   const read = (key: string) => storage.getJson<Change>(bucket, key);
   const changes = await Array.fromAsync(inOrder(READS_AT_ONCE, keys.slice(-MAX_CHANGES), read));
-  for await (const { key } of storage.list(bucket, workKeys.measuredPrefix)) {
+  for await (const { key } of storage.list(bucket, areaOf('measured'))) {
     const { objective, turns } = (await storage.getJson<TrueMeasurement>(bucket, key)) ?? { objective: '', turns: [] };
     const asked = turns.filter(({ second }) => second * 1000 >= fromMs && second * 1000 < toMs);
     changes.push(...asked.map((turn) => ({ objective, ...turn })));

@@ -21,7 +21,7 @@ import { Storage } from '../../src/core/aws/storage.ts';
 import type { FilesInput, ListedFile } from '../../src/core/contract/input.ts';
 import { resourceNames, type StackOutputs } from '../../src/core/contract/names.ts';
 import type { Receipt } from '../../src/core/contract/receipts.ts';
-import { workKeys } from '../../src/core/contract/work-keys.ts';
+import { areaOf } from '../../src/core/contract/work-keys.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { readRunSummary } from '../aws/smoke-steps.ts';
 import { runningProcesses } from './deployed-processes.ts';
@@ -219,7 +219,7 @@ export class DeployedPipeline {
 
   /** Reads the receipts of a run. */
   receipts(run: string): Promise<Receipt[]> {
-    return this.readWork<Receipt>(workKeys.receiptPrefix(run));
+    return this.readWork<Receipt>(areaOf('receipts', run));
   }
 
   /** Reads the JSON objects of a prefix in the work bucket. */

@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import { ListExecutionsCommand } from '@aws-sdk/client-sfn';
 import type * as z from 'zod';
-import { replayKeys } from '../../src/core/contract/work-keys.ts';
+import { areaOf, replayKeys } from '../../src/core/contract/work-keys.ts';
 import { openRun } from '../../src/replay/compare/open-run.ts';
 import { FILES } from '../../src/replay/results/result-set.ts';
 import type { StandInEndpoint } from '../doubles/recording-endpoint.ts';
@@ -77,7 +77,7 @@ export class DeployedReplay extends DeployedPipeline {
 
   /** The results, with each file checked against AIPerf's format. */
   async results(run: string): Promise<ReplayResults> {
-    const folder = replayKeys.resultPrefix(run);
+    const folder = areaOf('replayResults', run);
     const location = `s3://${this.outputs.workBucket}/${folder}`;
     const { directory, dispose } = await openRun(location, async () => this.storage);
     const records = readLines(join(directory, FILES.records)).map((record) => recordSchema.parse(record));

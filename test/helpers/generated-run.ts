@@ -6,7 +6,7 @@ import type { ManifestLine } from '../../src/core/contract/payloads.ts';
 import type { QualityCounts } from '../../src/core/contract/quality.ts';
 import type { EvaluateReceipt, LogReceipt, PlanReceipt } from '../../src/core/contract/receipts.ts';
 import { NO_LOG_COUNTS, NO_VERDICT_COUNTS } from '../../src/core/contract/receipts.ts';
-import { workKeys } from '../../src/core/contract/work-keys.ts';
+import { areaOf, workKeys } from '../../src/core/contract/work-keys.ts';
 
 const RUN = 'run';
 const LINES = 20;
@@ -53,7 +53,7 @@ export class GeneratedRun {
   }
 
   *#keys(prefix: string, startAfter: string): Generator<string> {
-    if (prefix !== workKeys.receiptPrefix(RUN)) return;
+    if (prefix !== areaOf('receipts', RUN)) return;
     const from = startAfter === '' ? 0 : Number(startAfter.slice(prefix.length));
     for (let chunk = from; chunk < this.chunks; chunk += 1) {
       yield workKeys.receipt(RUN, chunk, isFailed(chunk) ? 'log' : 'evaluate', 0, 'r');
@@ -65,15 +65,15 @@ export class GeneratedRun {
     const stored = this.written.get(key);
     if (stored !== undefined) return JSON.parse(stored) as T;
     const name = key.slice(key.lastIndexOf('/') + 1);
-    if (key.startsWith(workKeys.planPrefix(RUN))) return this.#plan(Number.parseInt(name, 10)) as T;
-    if (!key.startsWith(workKeys.receiptPrefix(RUN))) return undefined;
-    const chunk = Number(key.slice(workKeys.receiptPrefix(RUN).length).split('/')[0]);
+    if (key.startsWith(areaOf('plan', RUN))) return this.#plan(Number.parseInt(name, 10)) as T;
+    if (!key.startsWith(areaOf('receipts', RUN))) return undefined;
+    const chunk = Number(key.slice(areaOf('receipts', RUN).length).split('/')[0]);
     // As from a network: each reader has an object of its own.
     return JSON.parse(JSON.stringify(name.startsWith('log') ? logReceipt(chunk) : evaluateReceipt(chunk))) as T;
   }
 
   async getBytes(_: string, key: string): Promise<{ bytes: Buffer; etag: string } | undefined> {
-    if (!key.startsWith(workKeys.manifestPrefix(RUN))) return undefined;
+    if (!key.startsWith(areaOf('manifest', RUN))) return undefined;
     const part = Number.parseInt(key.slice(key.lastIndexOf('/') + 1), 10);
     const pieces: string[] = [];
     const end = Math.min(this.chunks, (part + 1) * PART_CHUNKS);

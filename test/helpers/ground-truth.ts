@@ -9,7 +9,7 @@ import type {
   PredictionRow,
   TruthInput,
 } from '../../src/core/contract/ground-truth.ts';
-import { truthKeys } from '../../src/core/contract/work-keys.ts';
+import { areaOf } from '../../src/core/contract/work-keys.ts';
 import { joinLabels } from '../../src/ground-truth/join/join-labels.ts';
 import { labeledHours, readLabeled } from '../../src/ground-truth/join/labeled-store.ts';
 import { readLabelFiles } from '../../src/ground-truth/labels/read-files.ts';
@@ -110,7 +110,7 @@ export async function truthFacts(storage: Storage, bucket = 'work'): Promise<Tru
   const facts: TruthFacts = { rows: [], reports: [], waiting: [] };
   const work = { storage, workBucket: bucket };
   for await (const row of readLabeled(work, await labeledHours(work))) facts.rows.push(row);
-  for await (const { key } of storage.list(bucket, truthKeys.filesPrefix)) {
+  for await (const { key } of storage.list(bucket, areaOf('truthFiles'))) {
     const { readAt, ...report } = (await storage.getJson<LabelFileReport>(bucket, key)) as LabelFileReport;
     facts.reports.push(report);
   }

@@ -1,6 +1,6 @@
 /** Labels that met their predictions, as the join keeps them. */
 import type { LabeledRow } from '../../src/core/contract/ground-truth.ts';
-import { truthKeys } from '../../src/core/contract/work-keys.ts';
+import { areaOf, truthKeys } from '../../src/core/contract/work-keys.ts';
 import { type HourDraft, readLabeled, rewriteHour } from '../../src/ground-truth/join/labeled-store.ts';
 import { hourOf } from '../../src/quality/tally.ts';
 import { MemoryStorage } from '../doubles/memory-storage.ts';
@@ -43,14 +43,14 @@ export class LabeledHours {
   }
 
   async rows(): Promise<LabeledRow[]> {
-    const hours = [...this.memory.objects.keys()].filter((key) => key.startsWith(truthKeys.labeledPrefix));
+    const hours = [...this.memory.objects.keys()].filter((key) => key.startsWith(areaOf('truthLabeled')));
     const found: LabeledRow[] = [];
-    const names = hours.map((key) => key.slice(truthKeys.labeledPrefix.length).replace('.jsonl.gz', ''));
+    const names = hours.map((key) => key.slice(areaOf('truthLabeled').length).replace('.jsonl.gz', ''));
     for await (const row of readLabeled(this.memory.work, names)) found.push(row);
     return found.sort((a, b) => a.second - b.second || (a.id < b.id ? -1 : 1));
   }
 
   marks(): number {
-    return [...this.memory.objects.keys()].filter((key) => key.startsWith(truthKeys.toPublishPrefix)).length;
+    return [...this.memory.objects.keys()].filter((key) => key.startsWith(areaOf('truthOpen'))).length;
   }
 }

@@ -11,7 +11,7 @@ import {
   replayEndSchema,
   type SummarizeReplayResult,
 } from '../../src/core/contract/replay.ts';
-import { replayKeys } from '../../src/core/contract/work-keys.ts';
+import { areaOf, replayKeys } from '../../src/core/contract/work-keys.ts';
 import { type ReplayEnvironment, readReplayEnvironment } from '../../src/core/settings/environment.ts';
 import type { ModelCheck } from '../../src/judge/model-check.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
@@ -196,7 +196,7 @@ export class CloudRun {
   }
 
   result(name: string): Promise<string> {
-    return this.#cloud.text(`${replayKeys.resultPrefix(this.name)}${name}`);
+    return this.#cloud.text(`${areaOf('replayResults', this.name)}${name}`);
   }
 
   async json<T = Record<string, unknown>>(name: string): Promise<T> {
@@ -217,7 +217,7 @@ export class CloudRun {
   }
 
   results(): Promise<string[]> {
-    return this.#cloud.keys(replayKeys.resultPrefix(this.name));
+    return this.#cloud.keys(areaOf('replayResults', this.name));
   }
 
   /** Copies the figures to a folder, and joins the parts of the other files of AIPerf. */

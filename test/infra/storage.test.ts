@@ -1,6 +1,6 @@
 /** The work bucket, the budget's table and the alarms' topic: encryption, TLS and expiration. */
 import { readFileSync } from 'node:fs';
-import { ledgerKeys, markKeys, replayKeys, truthKeys, workKeys } from '../../src/core/contract/work-keys.ts';
+import { areaOf, ledgerKeys, markKeys, replayKeys, truthKeys, workKeys } from '../../src/core/contract/work-keys.ts';
 import { flattened, onlyResource, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 const template = templateOf();
@@ -18,7 +18,7 @@ describe('the work bucket', () => {
     expect(days(workKeys.receipt(run, 0, 'log', 0, 'id'))).toBe(90);
     expect(days(workKeys.summary(run))).toBe(90);
     expect(days(`${workKeys.mapResultPrefix(run)}/id/manifest.json`)).toBe(90);
-    expect(days(`${replayKeys.resultPrefix(run)}profile_export.jsonl`)).toBe(90);
+    expect(days(`${areaOf('replayResults', run)}profile_export.jsonl`)).toBe(90);
     expect(days(replayKeys.schedule(run, 0))).toBe(90);
     expect(days(`${replayKeys.shardPrefix(run, 0)}claim.json`)).toBe(90);
     expect(days(workKeys.claim('digest'))).toBe(14);
@@ -35,7 +35,7 @@ describe('the work bucket', () => {
     expect(days(markKeys.mark('0'.repeat(16)))).toBe(400);
     // These contain captured data.
     expect(days(workKeys.batchInput(run, 0, 0))).toBe(7);
-    expect(days(`${workKeys.batchOutputPrefix(run)}job/0.jsonl.out`)).toBe(7);
+    expect(days(`${areaOf('batchOutput', run)}job/0.jsonl.out`)).toBe(7);
     expect(days(workKeys.batchJobs(run))).toBe(7);
     expect(days(`${ledgerKeys.resultsPrefix}query.csv`)).toBe(7);
     expect(days(workKeys.quarantine(run, 0))).toBe(365);

@@ -4,7 +4,7 @@
  */
 
 import { ListExecutionsCommand, ListMapRunsCommand, StopExecutionCommand } from '@aws-sdk/client-sfn';
-import { replayKeys } from '../../src/core/contract/work-keys.ts';
+import { areaOf, replayKeys } from '../../src/core/contract/work-keys.ts';
 import { replayState } from '../../src/replay/cloud/summarize/stop-shards.ts';
 import { uncheckedIn } from '../aws-requests/product-operations.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
@@ -88,7 +88,7 @@ const inputFor = (name: string, more: object = {}) => ({
 const numbersOf = (captures: readonly NumberedCapture[]): number[] => captures.map(({ number }) => number);
 const factsOf = DeployedReplay.facts;
 const claimsOf = async (run: string): Promise<string[]> =>
-  (await replays.keysUnder(replayKeys.shardsPrefix(run))).filter((key) => key.endsWith('/claim.json'));
+  (await replays.keysUnder(areaOf('replayShards', run))).filter((key) => key.endsWith('/claim.json'));
 
 /** Stops the execution of a replay, as a user does in the console. */
 const stop = (executionArn: string) => environment.clients.sfn.send(new StopExecutionCommand({ executionArn }));
@@ -198,7 +198,7 @@ describe('a replay in three shards, and one with a shard that was started before
     expect(summary).toMatchObject({ is_complete: true, was_cancelled: false, request_count: { avg: 27 } });
     expect(summary.request_latency).toMatchObject({ count: 27, unit: 'ms' });
     expect(names).toEqual(expect.arrayContaining(['profile_export_aiperf.csv', 'replay.json', 'report.html']));
-    expect(await replays.text(`${replayKeys.resultPrefix(RUN)}report.html`)).toContain(RUN);
+    expect(await replays.text(`${areaOf('replayResults', RUN)}report.html`)).toContain(RUN);
   });
 
   test('does not send a claimed shard again, and fails with its name', async () => {
@@ -249,7 +249,7 @@ describe('stopped replays', () => {
     replays.until(`${count} requests`, async () =>
       received(endpoint, captures).numbers.length >= count ? true : undefined,
     );
-  const resultsOf = (run: string): string => `s3://${replays.outputs.workBucket}/${replayKeys.resultPrefix(run)}`;
+  const resultsOf = (run: string): string => `s3://${replays.outputs.workBucket}/${areaOf('replayResults', run)}`;
 
   beforeAll(async () => {
     const stopped = async () => {
@@ -305,7 +305,7 @@ describe('stopped replays', () => {
     const { error, payload } = await replays.invoke('replaySummarizer', { detail });
     expect([error, payload]).toEqual([undefined, {}]);
     expect(await replays.results('stopped')).toEqual(before);
-    for (const key of [replayKeys.stop('stopped'), replayKeys.resultPrefix('stopped')]) await replays.deleteWork(key);
+    for (const key of [replayKeys.stop('stopped'), areaOf('replayResults', 'stopped')]) await replays.deleteWork(key);
     const made = await stopCommand('stopped');
     expect([made.code, made.stdout, made.stderr]).toEqual([
       0,
@@ -377,7 +377,7 @@ describe('replays that send nothing', () => {
   test('a dry run counts requests', async () => {
     const outcome = await replays.ended(await replays.start(inputFor('clock', { dryRun: true }), 'dry'));
     expect(factsOf(outcome)).toEqual({ status: 'SUCCEEDED' });
-    const folder = replayKeys.resultPrefix('dry');
+    const folder = areaOf('replayResults', 'dry');
     expect(JSON.parse(await replays.text(`${folder}dry-run.json`))).toMatchObject({ requests: 27, seconds: 8 });
     expect(await claimsOf('dry')).toEqual([]);
   });

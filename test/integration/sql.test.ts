@@ -15,7 +15,7 @@ import { emulatedClients } from '../../local/servers/emulated-clients.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { Storage, type Work } from '../../src/core/aws/storage.ts';
 import { resourceNames, sqlDatabaseName } from '../../src/core/contract/names.ts';
-import { ledgerKeys } from '../../src/core/contract/work-keys.ts';
+import { areaOf, ledgerKeys } from '../../src/core/contract/work-keys.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { appendRows, writeLabels } from '../../src/ledger/files.ts';
 import { precedenceOf, type Ranked } from '../../src/ledger/precedence.ts';
@@ -218,7 +218,7 @@ test('what sqlglot reads as Athena’s and writes as DuckDB’s has the same ans
 test('the notebook has the counts of the fold', async () => {
   const { python } = await defaultPythonEnvironment();
   const cwd = temporaryFolder('notebook-');
-  for await (const { key } of work.storage.list(work.workBucket, ledgerKeys.prefix)) {
+  for await (const { key } of work.storage.list(work.workBucket, areaOf('ledger'))) {
     if (key.includes('2026-11-19')) continue;
     mkdirSync(dirname(join(cwd, key)), { recursive: true });
     writeFileSync(join(cwd, key), (await work.storage.getBytes(work.workBucket, key))?.bytes ?? '');

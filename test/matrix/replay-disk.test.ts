@@ -1,5 +1,5 @@
 /** Compares the files that a shard writes with the disk space that the size of a shard is planned for. */
-import { replayKeys } from '../../src/core/contract/work-keys.ts';
+import { areaOf, replayKeys } from '../../src/core/contract/work-keys.ts';
 import { SHARD_FILES } from '../../src/replay/cloud/work-bucket/stored-plan.ts';
 import { REPLIES_FILE } from '../../src/replay/compare/replies-file.ts';
 import { FILES } from '../../src/replay/results/result-set.ts';
@@ -55,7 +55,7 @@ test.each([
     files.push(key.slice(prefix.length));
     bytes += size;
   }
-  for await (const { size } of cloud.storage.list(WORK, replayKeys.exchangesPrefix(run.name))) bytes += size;
+  for await (const { size } of cloud.storage.list(WORK, areaOf('replayExchanges', run.name))) bytes += size;
   // All files except that of skipped lines.
   expect(files).toEqual([SHARD_FILES.claim, FILES.inputs, FILES.records, REPLIES_FILE, SHARD_FILES.result]);
   const captured = lines.reduce((sum, line) => sum + Buffer.byteLength(line), 0);

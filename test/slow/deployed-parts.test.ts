@@ -1,7 +1,7 @@
 /** Runs that are planned in several parts, deployed: a planner with little time and a slow S3 ends a part after a few files. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { HistoryEvent } from '@aws-sdk/client-sfn';
-import { workKeys } from '../../src/core/contract/work-keys.ts';
+import { areaOf } from '../../src/core/contract/work-keys.ts';
 import { type FaultProxy, startFaultProxy } from '../doubles/fault-proxy.ts';
 import { BatchStack, summaryOf } from '../helpers/deployed-batch.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
@@ -62,7 +62,7 @@ test('the captures of all parts are traced when batch jobs cannot be started or 
     const failed = await stack.run({ ...input, judge: 'batch' });
     expect(failed.status).toBe('FAILED');
     expect(failed.summary).toMatchObject({ lines: { traced: FILES, lost: 0 }, spend: { calls: 1 } });
-    expect(await stack.pipeline.readWork(workKeys.planPrefix(failed.name))).not.toHaveLength(1);
+    expect(await stack.pipeline.readWork(areaOf('plan', failed.name))).not.toHaveLength(1);
     // The question that no capture writes, which finds out what the model refuses.
     expect([stack.environment.judge.batch.records, stack.environment.judge.counts.calls]).toEqual([0, 1]);
   } finally {

@@ -1,72 +1,118 @@
-/** The keys of the work bucket. Permissions for a key are derived from the same functions. */
+/** The keys of the work bucket. Permissions are derived from the same areas. */
 
 /** Ordinals are zero-padded, so that a listing of a prefix is sorted. 8 digits leave room for 10^8 chunks. */
 const padded = (ordinal: number, digits = 8): string => String(ordinal).padStart(digits, '0');
 
+/**
+ * The areas of the work bucket by their content: the folder of each, or its object. A `*` is the run, or the name of the object.
+ * Permissions are granted by area.
+ */
+const AREAS = {
+  starts: 'starts/',
+  manifest: 'runs/*/manifest/',
+  ranges: 'runs/*/ranges/',
+  plan: 'runs/*/plan/',
+  receipts: 'runs/*/receipts/',
+  words: 'runs/*/words/',
+  mapResult: 'runs/*/map/',
+  batchMapResult: 'runs/*/map-batch/',
+  summary: 'runs/*/summary.json',
+  summaryState: 'runs/*/summary-state/',
+  lineAtWork: 'runs/*/at-work/',
+  answers: 'answers/*/',
+  quarantine: 'quarantine/*/',
+  claims: 'claims/*.json',
+  counts: 'counts/',
+  measured: 'counts/measured/',
+  ledger: 'ledger/',
+  capturesLedger: 'ledger/captures/',
+  verdictsLedger: 'ledger/verdicts/',
+  forgotten: 'ledger/forgotten.json',
+  excluded: 'ledger/excluded.json',
+  reports: 'reports/',
+  forwards: 'forwards/',
+  batchState: 'batch/*/state/',
+  batchManifest: 'batch/*/state/manifest.jsonl',
+  batchInput: 'batch/*/input/',
+  batchOutput: 'batch/*/output/',
+  inferences: 'ledger/inferences/',
+  inferenceIds: 'ledger/ids/inferences/',
+  truthUploads: 'ground-truth/uploads/',
+  truthWaiting: 'ground-truth/waiting/',
+  truthFiles: 'ground-truth/files/',
+  truthLabeled: 'ground-truth/labeled/',
+  truthOpen: 'ground-truth/to-note/',
+  truthRuns: 'ground-truth/runs/',
+  truthReports: 'ground-truth/reports/',
+  replayMarks: 'replay-marks/',
+  replayPlan: 'replays/*/plan.json',
+  replayManifest: 'replays/*/manifest.jsonl',
+  replaySchedule: 'replays/*/schedule/',
+  replayStop: 'replays/*/stop.json',
+  replayShards: 'replays/*/shards/',
+  replayMapResult: 'replays/*/map/',
+  replayExchanges: 'replays/*/exchanges/',
+  replayVerdicts: 'replays/*/verdicts/',
+  replayPublication: 'replays/*/publication.json',
+  replayResults: 'replays/*/results/',
+};
+export type WorkArea = keyof typeof AREAS;
+
+/** Returns the prefix of the keys of an area, or the key of its object. @param name the run, or the name of the object */
+export const areaOf = (area: WorkArea, name = ''): string => AREAS[area].replace('*', () => name);
+
+/** Returns the keys of an area as the pattern of a policy. */
+export const areaPattern = (area: WorkArea): string => AREAS[area].replace(/\/$/, '/*');
+
 /** Keys of the monitoring pipeline. */
 export const workKeys = {
   /** The capture files of a run that the starter starts. */
-  startList: (run: string) => `${workKeys.startsPrefix}${run}.jsonl`,
-  startsPrefix: 'starts/',
+  startList: (run: string) => `${areaOf('starts')}${run}.jsonl`,
   runPrefix: (run: string) => `runs/${run}/`,
   /**
    * @param attempt distinguishes the attempts at planning the part. The receipt of the plan names the attempt that
    *   counts
    */
   manifest: (run: string, part: number, attempt: string) =>
-    `${workKeys.manifestPrefix(run)}${padded(part)}-${attempt}.jsonl`,
-  manifestPrefix: (run: string) => `runs/${run}/manifest/`,
+    `${areaOf('manifest', run)}${padded(part)}-${attempt}.jsonl`,
   /** The ranges of a chunk, if its line in the manifest would be too long. */
-  ranges: (run: string, chunk: number, attempt: string) =>
-    `${workKeys.rangesPrefix(run)}${padded(chunk)}-${attempt}.json`,
-  rangesPrefix: (run: string) => `runs/${run}/ranges/`,
-  plan: (run: string, part: number) => `${workKeys.planPrefix(run)}${padded(part)}.json`,
-  planPrefix: (run: string) => `runs/${run}/plan/`,
-  receiptPrefix: (run: string) => `runs/${run}/receipts/`,
+  ranges: (run: string, chunk: number, attempt: string) => `${areaOf('ranges', run)}${padded(chunk)}-${attempt}.json`,
+  plan: (run: string, part: number) => `${areaOf('plan', run)}${padded(part)}.json`,
   /** In a listing, receipts of this chunk and of later chunks come after this key. */
-  receiptsFrom: (run: string, chunk: number) => `${workKeys.receiptPrefix(run)}${padded(chunk)}`,
+  receiptsFrom: (run: string, chunk: number) => `${areaOf('receipts', run)}${padded(chunk)}`,
   receipt: (run: string, chunk: number, step: 'log' | 'evaluate', attempt: number, requestId: string) =>
     `${workKeys.receiptsOfChunk(run, chunk, step)}${padded(attempt, 3)}-${requestId}.json`,
   receiptsOfChunk: (run: string, chunk: number, step: 'log' | 'evaluate') =>
-    `${workKeys.receiptPrefix(run)}${padded(chunk)}/${step}-`,
+    `${areaOf('receipts', run)}${padded(chunk)}/${step}-`,
   /** Messages of other programs when an attempt failed. */
   words: (run: string, chunk: number, step: 'log' | 'evaluate', attempt: number, requestId: string) =>
-    `${workKeys.wordsPrefix(run)}${padded(chunk)}/${step}-${padded(attempt, 3)}-${requestId}.json`,
+    `${areaOf('words', run)}${padded(chunk)}/${step}-${padded(attempt, 3)}-${requestId}.json`,
   /** Bedrock's reasons for refusing a batch job. */
-  batchWords: (run: string, group: number) => `${workKeys.wordsPrefix(run)}batch-${padded(group)}.json`,
-  wordsPrefix: (run: string) => `runs/${run}/words/`,
+  batchWords: (run: string, group: number) => `${areaOf('words', run)}batch-${padded(group)}.json`,
   /** The line at work, where the function was killed on the chunk before. */
   lineAtWork: (run: string, chunk: number, step: 'evaluate' | 'prepare') =>
-    `${workKeys.lineAtWorkPrefix(run)}${padded(chunk)}-${step}.json`,
-  lineAtWorkPrefix: (run: string) => `runs/${run}/at-work/`,
+    `${areaOf('lineAtWork', run)}${padded(chunk)}-${step}.json`,
   /** A long answer of the judge, by the first run of a chain of retries and the digest of the question. */
-  answer: (chain: string, question: string) => `${workKeys.answersOf(chain)}${question}.json`,
-  answersOf: (chain: string) => `answers/${chain}/`,
+  answer: (chain: string, question: string) => `${areaOf('answers', chain)}${question}.json`,
   chunkOfRun: (run: string, chunk: number) => `${workKeys.chunksOfRun(run)}${padded(chunk)}`,
   chunksOfRun: (run: string) => `${run}/`,
-  mapResultPrefix: (run: string) => `runs/${run}/map`,
-  batchMapResultPrefix: (run: string) => `runs/${run}/map-batch`,
-  summary: (run: string) => `runs/${run}/summary.json`,
+  mapResultPrefix: (run: string) => areaOf('mapResult', run).slice(0, -1),
+  batchMapResultPrefix: (run: string) => areaOf('batchMapResult', run).slice(0, -1),
+  summary: (run: string) => areaOf('summary', run),
   /** SummarizeRun's sums so far, for its next invocation. */
-  summaryState: (run: string, part: number) => `${workKeys.summaryStatePrefix(run)}${padded(part)}.json`,
-  summaryStatePrefix: (run: string) => `runs/${run}/summary-state/`,
-  quarantine: (run: string, chunk: number) => `${workKeys.quarantinePrefix(run)}${padded(chunk)}.jsonl`,
-  quarantinePrefix: (run: string) => `quarantine/${run}/`,
+  summaryState: (run: string, part: number) => `${areaOf('summaryState', run)}${padded(part)}.json`,
+  quarantine: (run: string, chunk: number) => `${areaOf('quarantine', run)}${padded(chunk)}.jsonl`,
   /** The requests of a chunk for Bedrock batch inference. The files of a group are the input of one job. */
   batchInput: (run: string, group: number, chunk: number) =>
     `${workKeys.batchInputPrefix(run, group)}${padded(chunk)}.jsonl`,
-  batchInputsPrefix: (run: string) => `batch/${run}/input/`,
-  batchInputPrefix: (run: string, group: number) => `${workKeys.batchInputsPrefix(run)}${padded(group)}/`,
-  batchOutputPrefix: (run: string) => `batch/${run}/output/`,
+  batchInputPrefix: (run: string, group: number) => `${areaOf('batchInput', run)}${padded(group)}/`,
   /** Bedrock writes the answers to `batchInput` here. */
   batchOutput: (run: string, jobId: string, chunk: number) =>
-    `${workKeys.batchOutputPrefix(run)}${jobId}/${padded(chunk)}.jsonl.out`,
-  batchStatePrefix: (run: string) => `batch/${run}/state/`,
-  batchPrepared: (run: string, chunk: number) => `${workKeys.batchStatePrefix(run)}prepared/${padded(chunk)}.json`,
-  batchJobs: (run: string) => `${workKeys.batchStatePrefix(run)}jobs.json`,
-  batchManifest: (run: string) => `${workKeys.batchStatePrefix(run)}manifest.jsonl`,
-  claim: (digest: string) => `claims/${digest}.json`,
-  countsPrefix: 'counts/',
+    `${areaOf('batchOutput', run)}${jobId}/${padded(chunk)}.jsonl.out`,
+  batchPrepared: (run: string, chunk: number) => `${areaOf('batchState', run)}prepared/${padded(chunk)}.json`,
+  batchJobs: (run: string) => `${areaOf('batchState', run)}jobs.json`,
+  batchManifest: (run: string) => areaOf('batchManifest', run),
+  claim: (digest: string) => areaOf('claims', digest),
   /** The state of the detectors of all objectives. */
   detectors: 'counts/detectors.json',
   /**
@@ -76,14 +122,11 @@ export const workKeys = {
   change: (second: number, digest: string) => `${workKeys.changesPrefix}${padded(second, 11)}-${digest}.json`,
   changesPrefix: 'counts/turns/',
   /** The newest measurement of an objective for true answers. */
-  measured: (objective: string) => `${workKeys.measuredPrefix}${objective}.json`,
-  measuredPrefix: 'counts/measured/',
+  measured: (objective: string) => `${areaOf('measured')}${objective}.json`,
   /** The page about the endpoint, as it was on a day (UTC), and the newest one. */
-  report: (name: string) => `${workKeys.reportsPrefix}${name}.html`,
-  reportsPrefix: 'reports/',
+  report: (name: string) => `${areaOf('reports')}${name}.html`,
   /** The receipt of a forwarded capture file. `digest` is computed from its location and ETag. */
-  forward: (digest: string) => `${workKeys.forwardsPrefix}${digest}.json`,
-  forwardsPrefix: 'forwards/',
+  forward: (digest: string) => `${areaOf('forwards')}${digest}.json`,
 };
 
 /** The tables of the ledger whose parts are sent to an OpenTelemetry receiver. */
@@ -94,9 +137,8 @@ export const SENT_TABLES = ['captures', 'verdicts'] as const;
  * `2026-11-20`.
  */
 export const ledgerKeys = {
-  prefix: 'ledger/',
   /** All files of a table. */
-  table: (table: string) => `${ledgerKeys.prefix}${table}/`,
+  table: (table: string) => `${areaOf('ledger')}${table}/`,
   day: (table: string, day: string) => `${ledgerKeys.table(table)}dt=${day}/`,
   /**
    * The rows of one attempt at a chunk. `hours` are the first and the last hour, such as `09-10`, and `digest` is the
@@ -118,9 +160,9 @@ export const ledgerKeys = {
   merge: (hour: string) => `${ledgerKeys.mergesPrefix}${hour}`,
   mergesPrefix: 'ledger/merges/',
   /** The list of forgotten traces, whose ids are never written again. */
-  forgotten: 'ledger/forgotten.json',
+  forgotten: areaOf('forgotten'),
   /** The windows of captures that are no traffic. */
-  excluded: 'ledger/excluded.json',
+  excluded: areaOf('excluded'),
   /** The results of queries, which Athena writes. */
   resultsPrefix: 'athena/',
 };
@@ -129,69 +171,56 @@ export const ledgerKeys = {
 export const truthKeys = {
   prefix: 'ground-truth/',
   /** Label files that a person uploads. */
-  upload: (name: string) => `${truthKeys.uploadsPrefix}${name}`,
-  uploadsPrefix: 'ground-truth/uploads/',
+  upload: (name: string) => `${areaOf('truthUploads')}${name}`,
   /**
    * Labels of a file that have no prediction yet. `segment` is the digest of the file's place, ETag and time, a hyphen, and a number:
    * a segment has as many labels as are in memory at a time.
    */
-  waiting: (segment: string) => `${truthKeys.waitingPrefix}${segment}.jsonl.gz`,
-  waitingPrefix: 'ground-truth/waiting/',
+  waiting: (segment: string) => `${areaOf('truthWaiting')}${segment}.jsonl.gz`,
   /** The report on a label file. It is written after all segments, so that no label of a partly read file is joined. */
-  file: (digest: string) => `${truthKeys.filesPrefix}${digest}.json`,
-  filesPrefix: 'ground-truth/files/',
+  file: (digest: string) => `${areaOf('truthFiles')}${digest}.json`,
   /** The labeled predictions of an hour. */
-  labeled: (hour: string) => `${truthKeys.labeledPrefix}${hour}.jsonl.gz`,
-  labeledPrefix: 'ground-truth/labeled/',
+  labeled: (hour: string) => `${areaOf('truthLabeled')}${hour}.jsonl.gz`,
   /**
    * Marks an hour with labels that MLflow does not have yet. It is written after `labeled`, and `etag` is the ETag of
    * that object. The function that writes the labels to MLflow removes only marks that it saw before it read the hour,
    * so it never removes the mark of a later change.
    */
   toPublish: (hour: string, etag: string) => `${truthKeys.toPublishOf(hour)}${etag}`,
-  toPublishOf: (hour: string) => `${truthKeys.toPublishPrefix}${hour}/`,
-  toPublishPrefix: 'ground-truth/to-note/',
+  toPublishOf: (hour: string) => `${areaOf('truthOpen')}${hour}/`,
   /** The result of one invocation of a run. */
-  invocation: (run: string, invocation: number) => `${truthKeys.runsPrefix}${run}/parts/${padded(invocation)}.json`,
-  summary: (run: string) => `${truthKeys.runsPrefix}${run}/summary.json`,
-  runsPrefix: 'ground-truth/runs/',
+  invocation: (run: string, invocation: number) => `${areaOf('truthRuns')}${run}/parts/${padded(invocation)}.json`,
+  summary: (run: string) => `${areaOf('truthRuns')}${run}/summary.json`,
   /** Files in the form of SageMaker Model Monitor. */
-  reports: (day: string, file: string) => `${truthKeys.reportsPrefix}${day}/${file}`,
-  reportsPrefix: 'ground-truth/reports/',
+  reports: (day: string, file: string) => `${areaOf('truthReports')}${day}/${file}`,
 };
 
 /** Keys of the registrations of replays, which identify their requests among the captures. */
 export const markKeys = {
   /** @param id 16 hex digits, which cannot be guessed */
-  mark: (id: string) => `${markKeys.prefix}${id}.json`,
-  prefix: 'replay-marks/',
+  mark: (id: string) => `${areaOf('replayMarks')}${id}.json`,
 };
 
 /** Keys of a cloud replay. */
 export const replayKeys = {
   prefix: (run: string) => `replays/${run}/`,
   /** The plan: the options, the target, the common start time, the shards. */
-  plan: (run: string) => `replays/${run}/plan.json`,
-  manifest: (run: string) => `replays/${run}/manifest.jsonl`,
+  plan: (run: string) => areaOf('replayPlan', run),
+  manifest: (run: string) => areaOf('replayManifest', run),
   /** The requests of one shard: the location of each in S3, and its scheduled time. */
-  schedule: (run: string, shard: number) => `${replayKeys.schedulePrefix(run)}${padded(shard, 4)}.json`,
-  schedulePrefix: (run: string) => `replays/${run}/schedule/`,
+  schedule: (run: string, shard: number) => `${areaOf('replaySchedule', run)}${padded(shard, 4)}.json`,
   /** The stop order. While it exists, no shard sends. Its content is for people. */
-  stop: (run: string) => `replays/${run}/stop.json`,
+  stop: (run: string) => areaOf('replayStop', run),
   /** The files of one shard. */
-  shardPrefix: (run: string, shard: number) => `${replayKeys.shardsPrefix(run)}${padded(shard, 4)}/`,
-  shardsPrefix: (run: string) => `replays/${run}/shards/`,
-  mapResultPrefix: (run: string) => `replays/${run}/map`,
+  shardPrefix: (run: string, shard: number) => `${areaOf('replayShards', run)}${padded(shard, 4)}/`,
+  mapResultPrefix: (run: string) => areaOf('replayMapResult', run).slice(0, -1),
   /** The exchanges of one shard as capture lines, which a run of the monitoring traces and judges. */
-  exchanges: (run: string, shard: number) => `${replayKeys.exchangesPrefix(run)}${padded(shard, 4)}.jsonl`,
-  exchangesPrefix: (run: string) => `replays/${run}/exchanges/`,
+  exchanges: (run: string, shard: number) => `${areaOf('replayExchanges', run)}${padded(shard, 4)}.jsonl`,
   /** The summary of a run over the exchanges: of the first one, or of a retry. */
-  verdicts: (run: string, monitoringRun: string) => `${replayKeys.verdictsPrefix(run)}${monitoringRun}.json`,
-  verdictsPrefix: (run: string) => `replays/${run}/verdicts/`,
+  verdicts: (run: string, monitoringRun: string) => `${areaOf('replayVerdicts', run)}${monitoringRun}.json`,
   /** Metrics, parameters and final status of the MLflow run: the last object of a summary. */
-  publication: (run: string) => `replays/${run}/publication.json`,
+  publication: (run: string) => areaOf('replayPublication', run),
   /** The figures, with the same file names as on the command line. */
-  resultPrefix: (run: string) => `replays/${run}/results/`,
   /** The file of the result set with the options, the counts and the missing parts. */
-  figures: (run: string) => `${replayKeys.resultPrefix(run)}replay.json`,
+  figures: (run: string) => `${areaOf('replayResults', run)}replay.json`,
 };

@@ -7,7 +7,7 @@ import { fitted } from '../../captures/trace/text.ts';
 import type { Work } from '../../core/aws/storage.ts';
 import { untilWritten } from '../../core/aws/until-written.ts';
 import type { LabeledRow } from '../../core/contract/ground-truth.ts';
-import { truthKeys } from '../../core/contract/work-keys.ts';
+import { areaOf, truthKeys } from '../../core/contract/work-keys.ts';
 import { RetryableError } from '../../core/errors/errors.ts';
 import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts';
 import { firstMet, readExcluded } from '../../ledger/excluded.ts';
@@ -32,7 +32,7 @@ const ATTEMPTS = 10;
 const AT_ONCE = 16;
 /** Number of hours whose objects are requested while the previous hour is read. */
 const OPEN_AT_ONCE = 4;
-const PREFIX = truthKeys.labeledPrefix;
+const PREFIX = areaOf('truthLabeled');
 
 /** Returns the hour in the key of an hour, or of a mark of it. */
 export const hourOfKey = (key: string): string => key.split(/[/.]/)[2] ?? '';

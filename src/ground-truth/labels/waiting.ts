@@ -10,7 +10,7 @@ import type { ObjectFacts, Work } from '../../core/aws/storage.ts';
 import { parseStored } from '../../core/aws/storage-errors.ts';
 import { changeStored, untilWritten } from '../../core/aws/until-written.ts';
 import type { Label, LabelCounts, LabelFault, LabelFileReport, LabelValue } from '../../core/contract/ground-truth.ts';
-import { truthKeys } from '../../core/contract/work-keys.ts';
+import { areaOf, truthKeys } from '../../core/contract/work-keys.ts';
 import { gunzipped, gzipped } from '../gzip.ts';
 import { labelCounts } from '../types.ts';
 
@@ -51,10 +51,10 @@ const numberOfSegment = (name: string): number => Number(name.slice(DIGEST_CHARS
 
 /** Returns the names of the segments that have labels, in order. */
 export async function* listSegments({ storage, workBucket }: Work, after = ''): AsyncGenerator<string> {
-  const { waitingPrefix } = truthKeys;
-  const from = after === '' ? waitingPrefix : truthKeys.waiting(after);
-  for await (const { key } of storage.list(workBucket, waitingPrefix, from)) {
-    yield key.slice(waitingPrefix.length).split('.')[0] as string;
+  const folder = areaOf('truthWaiting');
+  const from = after === '' ? folder : truthKeys.waiting(after);
+  for await (const { key } of storage.list(workBucket, folder, from)) {
+    yield key.slice(folder.length).split('.')[0] as string;
   }
 }
 

@@ -5,7 +5,7 @@
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
 import { HOUR_MS } from '../../captures/files/capture-path.ts';
 import { QUALITY_DIMENSIONS, type QualityMetric } from '../../core/contract/metric-names.ts';
-import { truthKeys } from '../../core/contract/work-keys.ts';
+import { areaOf, truthKeys } from '../../core/contract/work-keys.ts';
 import { createMetrics, logger } from '../../core/process/logging.ts';
 import { dayOf } from '../../ledger/files.ts';
 import { hourMs } from '../../quality/counts-store.ts';
@@ -87,10 +87,10 @@ async function measuring(
  */
 async function changedHours({ storage, workBucket, run }: StepDependencies): Promise<string[]> {
   const changed = new Set<string>();
-  for await (const { key } of storage.list(workBucket, truthKeys.toPublishPrefix)) changed.add(hourOfKey(key));
+  for await (const { key } of storage.list(workBucket, areaOf('truthOpen'))) changed.add(hourOfKey(key));
   // S3 lists whole seconds.
   const began = Date.parse(run.startTime) - 1000;
-  for await (const { key, lastModifiedMs } of storage.list(workBucket, truthKeys.labeledPrefix)) {
+  for await (const { key, lastModifiedMs } of storage.list(workBucket, areaOf('truthLabeled'))) {
     if (lastModifiedMs >= began) changed.add(hourOfKey(key));
   }
   const now = hourOf(Date.now());

@@ -7,7 +7,7 @@
 import { removeObject } from '../../core/aws/remove-object.ts';
 import type { Work } from '../../core/aws/storage.ts';
 import type { LabeledRow } from '../../core/contract/ground-truth.ts';
-import { truthKeys } from '../../core/contract/work-keys.ts';
+import { areaOf } from '../../core/contract/work-keys.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { countBy } from '../../core/values/counts.ts';
 import { rowKey } from '../join/label-group.ts';
@@ -63,7 +63,7 @@ const isOpen = ({ noted, notNoted }: LabeledRow): boolean => noted !== true && n
 async function readOpen(deps: StepDependencies) {
   const { storage, workBucket, remainingMs } = deps;
   const marks = new Map<string, string[]>();
-  for await (const { key } of storage.list(workBucket, truthKeys.toPublishPrefix)) {
+  for await (const { key } of storage.list(workBucket, areaOf('truthOpen'))) {
     const hour = hourOfKey(key);
     if (marks.size === MAX_HOURS && !marks.has(hour)) break;
     marks.set(hour, [...(marks.get(hour) ?? []), key]);

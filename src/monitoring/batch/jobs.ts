@@ -8,7 +8,7 @@ import {
 import type { Work } from '../../core/aws/storage.ts';
 import type { JudgeBatchResult } from '../../core/contract/payloads.ts';
 import type { BatchReport } from '../../core/contract/receipts.ts';
-import { workKeys } from '../../core/contract/work-keys.ts';
+import { areaOf, workKeys } from '../../core/contract/work-keys.ts';
 import { isRetryable, PermanentError, RetryableError, saidBy, shownOf, wordsIn } from '../../core/errors/errors.ts';
 import { inOrder } from '../../core/process/concurrency.ts';
 import { countThrottle } from '../../core/process/throttles.ts';
@@ -141,7 +141,7 @@ async function createJob(run: string, group: number, deps: BatchDependencies): P
     modelId,
     modelInvocationType: 'Converse',
     inputDataConfig: { s3InputDataConfig: { s3Uri: where, s3InputFormat: 'JSONL' } },
-    outputDataConfig: { s3OutputDataConfig: { s3Uri: `s3://${workBucket}/${workKeys.batchOutputPrefix(run)}` } },
+    outputDataConfig: { s3OutputDataConfig: { s3Uri: `s3://${workBucket}/${areaOf('batchOutput', run)}` } },
     timeoutDurationInHours: JOB_TIMEOUT_HOURS,
   });
   try {

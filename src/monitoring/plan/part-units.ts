@@ -3,7 +3,7 @@ import { backfillObjects, fileOf } from '../../captures/files/capture-objects.ts
 import type { ObjectFacts } from '../../core/aws/storage.ts';
 import type { BackfillInput, RunOptions } from '../../core/contract/input.ts';
 import type { PlanRequest } from '../../core/contract/payloads.ts';
-import { replayKeys } from '../../core/contract/work-keys.ts';
+import { areaOf } from '../../core/contract/work-keys.ts';
 import { inOrder } from '../../core/process/concurrency.ts';
 import { captureScope } from '../../judge/capture-scope.ts';
 import { fileFinder, listedFiles } from './find-files.ts';
@@ -50,7 +50,7 @@ export class PartUnits {
     const cursor = this.#request.cursor || undefined;
     const remainingMs = () => this.#deps.remainingMs() - FINISH_RESERVE_MS;
     if (parsed.kind === 'replay') {
-      const exchanges = { bucket: workBucket, prefix: replayKeys.exchangesPrefix(options.replay?.run ?? '') };
+      const exchanges = { bucket: workBucket, prefix: areaOf('replayExchanges', options.replay?.run ?? '') };
       const objects = backfillObjects(storage, exchanges, exchanges, undefined, cursor);
       return unitsOfObjects(storage, objects, remainingMs);
     }

@@ -11,7 +11,7 @@ import type { RunOptions } from '../../core/contract/input.ts';
 import { EVENT_RUN_PREFIX } from '../../core/contract/names.ts';
 import type { PlanRequest, PlanResult } from '../../core/contract/payloads.ts';
 import type { NamedError, PlanReceipt } from '../../core/contract/receipts.ts';
-import { workKeys } from '../../core/contract/work-keys.ts';
+import { areaOf, workKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError, toNamedError } from '../../core/errors/errors.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { uncachedWarning } from '../../judge/active-scorers.ts';
@@ -161,7 +161,7 @@ function assertOptions({ run: { name }, input }: PlanRequest, { evaluate, judge,
 /** Names are free again after 90 days, while quarantined lines of the earlier execution are still there. */
 async function assertNameUnused({ run }: PlanRequest, { storage, environment }: PlannerDependencies): Promise<void> {
   const bucket = environment.WORK_BUCKET;
-  for (const prefix of [workKeys.runPrefix(run.name), workKeys.quarantinePrefix(run.name)]) {
+  for (const prefix of [workKeys.runPrefix(run.name), areaOf('quarantine', run.name)]) {
     for await (const { key, lastModifiedMs } of storage.list(bucket, prefix)) {
       if (lastModifiedMs >= Date.parse(run.startTime) - NAME_MARGIN_MS) continue;
       throw new PermanentError(

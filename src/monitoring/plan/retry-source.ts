@@ -5,7 +5,7 @@ import type { ObjectFacts, Storage, Work } from '../../core/aws/storage.ts';
 import type { RetryInput, RetryWhat, RunOptions } from '../../core/contract/input.ts';
 import type { CaptureRange } from '../../core/contract/payloads.ts';
 import type { FailedFile, PlanReceipt, QuarantineEntry } from '../../core/contract/receipts.ts';
-import { workKeys } from '../../core/contract/work-keys.ts';
+import { areaOf } from '../../core/contract/work-keys.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { inOrder } from '../../core/process/concurrency.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
@@ -29,7 +29,7 @@ export async function optionsOfRun(work: Work, { run, what }: RetryInput['retry'
     throw new PermanentError('RunUnknown', 'The work bucket contains no plan of a run of that name', {
       got: run,
       expected: 'the name of an execution of this state machine, within the lifecycle of runs/',
-      where: `s3://${work.workBucket}/${workKeys.planPrefix(run)}`,
+      where: `s3://${work.workBucket}/${areaOf('plan', run)}`,
     });
   }
   return last.options;
@@ -139,7 +139,7 @@ export async function* quarantinedEntries(
   { storage, workBucket }: Work,
   run: string,
 ): AsyncGenerator<{ key: string; entry: QuarantineEntry }> {
-  const objects = storage.list(workBucket, workKeys.quarantinePrefix(run));
+  const objects = storage.list(workBucket, areaOf('quarantine', run));
   const read = async ({ key }: { key: string }) => {
     return { key, entries: await storage.getJsonLines<QuarantineEntry>(workBucket, key) };
   };

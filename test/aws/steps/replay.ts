@@ -1,7 +1,7 @@
 /** A replay of the captures that is left to its end, and one that is stopped. */
 import { join } from 'node:path';
 import { StopExecutionCommand } from '@aws-sdk/client-sfn';
-import { replayKeys } from '../../../src/core/contract/work-keys.ts';
+import { areaOf, replayKeys } from '../../../src/core/contract/work-keys.ts';
 import { replayState } from '../../../src/replay/cloud/summarize/stop-shards.ts';
 import { readPlan } from '../../../src/replay/cloud/work-bucket/stored-plan.ts';
 import { jsonLines } from '../../../src/replay/compare/json-lines.ts';
@@ -59,7 +59,7 @@ export async function replayStep(canary: Canary): Promise<void> {
   const { workBucket } = await canary.outputs();
   const summary = await canary.storage.getJson<Record<string, { p99?: number }>>(
     workBucket,
-    `${replayKeys.resultPrefix(run)}${FILES.summaryJson}`,
+    `${areaOf('replayResults', run)}${FILES.summaryJson}`,
   );
   const lag = summary?.credit_to_start_latency?.p99 ?? Number.POSITIVE_INFINITY;
   canary.note('replay-on-time', lag <= ON_TIME_MS, `p99 ${lag.toFixed(0)} ms late`);

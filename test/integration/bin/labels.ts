@@ -1,7 +1,7 @@
 import { CONTRACT } from '../../../src/core/contract/contract.ts';
 import type { LabelFileReport, TruthRunSummary } from '../../../src/core/contract/ground-truth.ts';
 import { TRUTH_BEGINS } from '../../../src/core/contract/ground-truth.ts';
-import { truthKeys } from '../../../src/core/contract/work-keys.ts';
+import { areaOf, truthKeys } from '../../../src/core/contract/work-keys.ts';
 import { captureLine, csv, json } from '../../helpers/deployed-captures.ts';
 import { DeployedPipeline, type Outcome } from '../../helpers/deployed-pipeline.ts';
 import { MlflowApi } from '../../helpers/mlflow-api.ts';
@@ -37,7 +37,7 @@ async function summaryOf({ name, status, error, cause }: Outcome): Promise<Truth
   return summary as TruthRunSummary;
 }
 const reportOf = async (key: string): Promise<LabelFileReport | undefined> =>
-  (await pipeline.readWork<LabelFileReport>(truthKeys.filesPrefix)).find((report) => report.key === key);
+  (await pipeline.readWork<LabelFileReport>(areaOf('truthFiles'))).find((report) => report.key === key);
 
 /** The values of the expectations on the trace of a capture. */
 async function expectations(line: string): Promise<unknown[]> {

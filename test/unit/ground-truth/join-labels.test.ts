@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import type { ObjectFacts } from '../../../src/core/aws/storage.ts';
 import type { LabelCounts, LabeledRow, LabelValue, PredictionRow } from '../../../src/core/contract/ground-truth.ts';
-import { ledgerKeys, truthKeys } from '../../../src/core/contract/work-keys.ts';
+import { areaOf, ledgerKeys, truthKeys } from '../../../src/core/contract/work-keys.ts';
 import { logger } from '../../../src/core/process/logging.ts';
 import { joinLabels } from '../../../src/ground-truth/join/join-labels.ts';
 import { labeledHours } from '../../../src/ground-truth/join/labeled-store.ts';
@@ -80,7 +80,7 @@ describe('a label', () => {
     ]);
     expect(countsOf(facts)).toEqual(counts({ lines: 2, joined: 2 }));
     expect(facts.waiting).toEqual([]);
-    expect([...memory.objects.keys()].filter((key) => key.startsWith(truthKeys.waitingPrefix))).toEqual([]);
+    expect([...memory.objects.keys()].filter((key) => key.startsWith(areaOf('truthWaiting')))).toEqual([]);
   });
 
   test('that comes before its capture waits for it, and one without a capture is unknown after the days', async () => {

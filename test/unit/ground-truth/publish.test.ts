@@ -1,7 +1,7 @@
 /** What a run over labels publishes: objectives, days, and Model Monitor's files and metrics. */
 import * as z from 'zod';
 import type { LabeledRow } from '../../../src/core/contract/ground-truth.ts';
-import { truthKeys } from '../../../src/core/contract/work-keys.ts';
+import { areaOf, truthKeys } from '../../../src/core/contract/work-keys.ts';
 import { rewriteHour } from '../../../src/ground-truth/join/labeled-store.ts';
 import { measureLabels } from '../../../src/ground-truth/measure/publish.ts';
 import { changeExcluded } from '../../../src/ledger/excluded.ts';
@@ -143,7 +143,7 @@ test('only changed windows are measured, the first of which ends with the latest
   await label('2026-11-12T10', 100, 95);
   await run([{ accuracy: { atLeast: 0.9 } }]);
   expect(shown()).toEqual([{ Objective: 'accuracy', TrueValue: 0.95 }]);
-  expect([...memory.objects.keys()].filter((key) => key.startsWith(truthKeys.reportsPrefix))).toEqual([
+  expect([...memory.objects.keys()].filter((key) => key.startsWith(areaOf('truthReports')))).toEqual([
     truthKeys.reports('2026-11-12', 'statistics.json'),
     truthKeys.reports('2026-11-12', 'constraints.json'),
     truthKeys.reports('2026-11-12', 'constraint_violations.json'),

@@ -1,6 +1,6 @@
 /** The label files of a run: which are read, and what is said of those that are not. */
 import type { LabelFileReport, TruthInput } from '../../../src/core/contract/ground-truth.ts';
-import { truthKeys } from '../../../src/core/contract/work-keys.ts';
+import { areaOf } from '../../../src/core/contract/work-keys.ts';
 import { PermanentError } from '../../../src/core/errors/errors.ts';
 import { logger } from '../../../src/core/process/logging.ts';
 import { readLabelFiles } from '../../../src/ground-truth/labels/read-files.ts';
@@ -92,7 +92,7 @@ test.each([
   await index(memory.storage, [prediction('7')]);
   await readAndJoin(stepsOn(memory.storage), input);
   expect((await truthFacts(memory.storage)).rows).toEqual([]);
-  expect([...memory.objects.keys()].filter((key) => key.startsWith(truthKeys.waitingPrefix))).toEqual([]);
+  expect([...memory.objects.keys()].filter((key) => key.startsWith(areaOf('truthWaiting')))).toEqual([]);
 });
 
 test('what S3 refuses for all files fails the run', async () => {
@@ -110,7 +110,7 @@ test.each(['prefix', 'list'])(
     memory.put('starts/s.jsonl', keys.map((key) => `{"bucket":"b","key":"${key}"}\n`).join(''));
     const input = kind === 'prefix' ? { bucket: 'b', prefix: 'l/' } : { files: { key: 'starts/s.jsonl' } };
     const read = jest.spyOn(memory, 'read');
-    const reports = () => [...memory.objects.keys()].filter((key) => key.startsWith(truthKeys.filesPrefix)).length;
+    const reports = () => [...memory.objects.keys()].filter((key) => key.startsWith(areaOf('truthFiles'))).length;
     const files: string[] = [];
     let [cursor, invocations]: [string | null, number] = [null, 0];
     do {
@@ -154,7 +154,7 @@ test('a part that a slow second read writes after its labels were joined is no l
   const { key } = memory.put('f.jsonl', LINE);
   const deps = stepsOn(memory.storage, { GROUND_TRUTH: '{"days":1}' });
   await readLabelFiles({ bucket: 'b', key }, null, deps);
-  const [waiting] = [...memory.objects].filter(([name]) => name.startsWith(truthKeys.waitingPrefix));
+  const [waiting] = [...memory.objects].filter(([name]) => name.startsWith(areaOf('truthWaiting')));
   // They are older than a day, so none of them waits on.
   await readAndJoin(deps, {});
   const before = await truthFacts(memory.storage);

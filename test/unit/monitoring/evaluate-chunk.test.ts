@@ -3,7 +3,7 @@
 import { traceIdOf } from '../../../src/captures/trace/ids.ts';
 import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
 import type { EvaluateReceipt, LogReceipt } from '../../../src/core/contract/receipts.ts';
-import { workKeys } from '../../../src/core/contract/work-keys.ts';
+import { areaOf, workKeys } from '../../../src/core/contract/work-keys.ts';
 import { PermanentError, RetryableError } from '../../../src/core/errors/errors.ts';
 import { cascade } from '../../../src/judge/cascade.ts';
 import { CallFailure } from '../../../src/judge/errors.ts';
@@ -374,7 +374,7 @@ describe('an answer is paid once', () => {
     const first = await frozen;
     expect([first, second].map(({ spend }) => spend.calls)).toEqual([42, 2]);
     expect(rig.asks).toHaveLength(44);
-    rig.storage.put(`${workKeys.manifestPrefix('run')}0.jsonl`, `${JSON.stringify(rig.request(lines).chunk)}\n`);
+    rig.storage.put(`${areaOf('manifest', 'run')}0.jsonl`, `${JSON.stringify(rig.request(lines).chunk)}\n`);
     expect(await rig.spent()).toMatchObject({ calls: 44 });
   });
 

@@ -5,7 +5,7 @@ import type { RunOptions } from '../../../src/core/contract/input.ts';
 import type { CaptureRange, ManifestLine, PlanRequest, PlanResult } from '../../../src/core/contract/payloads.ts';
 import type { PlanReceipt, QuarantineEntry } from '../../../src/core/contract/receipts.ts';
 import { NO_VERDICT_COUNTS } from '../../../src/core/contract/receipts.ts';
-import { replayKeys, workKeys } from '../../../src/core/contract/work-keys.ts';
+import { areaOf, replayKeys, workKeys } from '../../../src/core/contract/work-keys.ts';
 import { withRanges } from '../../../src/monitoring/chunk/ranges.ts';
 import { logChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { forEachChunkOf } from '../../../src/monitoring/invocation.ts';
@@ -108,7 +108,7 @@ const keysOf = (chunks: readonly ManifestLine[]): string[] =>
 const manifestOf = (name: string): ManifestLine[] =>
   wire
     .keys(WORK)
-    .filter((key) => key.startsWith(workKeys.planPrefix(name)))
+    .filter((key) => key.startsWith(areaOf('plan', name)))
     .flatMap((key) => {
       const { chunk, manifest } = wire.json<PlanReceipt>(WORK, key) ?? {};
       return chunk ?? (manifest === undefined ? [] : wire.lines<ManifestLine>(WORK, manifest));
@@ -734,7 +734,7 @@ describe('quarantined lines', () => {
     const places = (name: string) =>
       wire
         .keys(WORK)
-        .filter((one) => one.startsWith(workKeys.quarantinePrefix(name)))
+        .filter((one) => one.startsWith(areaOf('quarantine', name)))
         .flatMap((one) => wire.lines<QuarantineEntry>(WORK, one))
         .map(({ line: number, start, end, etag, base64, reason }) => ({ number, start, end, etag, base64, reason }));
     expect(places('later')).toEqual(places('first'));
@@ -902,6 +902,6 @@ describe('a run over a replay', () => {
       name: 'InvalidInput',
       message: expect.stringContaining('A run over a replay has no dry run, and no batch inference'),
     });
-    expect(wire.keys(WORK).filter((key) => key.startsWith(workKeys.planPrefix('again')))).toEqual([]);
+    expect(wire.keys(WORK).filter((key) => key.startsWith(areaOf('plan', 'again')))).toEqual([]);
   });
 });

@@ -3,7 +3,7 @@
 import { traceIdOf } from '../../../src/captures/trace/ids.ts';
 import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
 import type { EvaluateReceipt, LogReceipt } from '../../../src/core/contract/receipts.ts';
-import { ledgerKeys } from '../../../src/core/contract/work-keys.ts';
+import { areaOf } from '../../../src/core/contract/work-keys.ts';
 import { RetryableError } from '../../../src/core/errors/errors.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { Ask } from '../../../src/judge/transports/transport.ts';
@@ -70,7 +70,7 @@ describe.each([
     const rig = new Rig();
     const lines = Array.from({ length: 60 }, (_, value) => row(value));
     await step(rig, rig.request(lines, { run: 'first' }));
-    const keys = () => [...rig.memory.objects.keys()].filter((key) => key.startsWith(ledgerKeys.prefix));
+    const keys = () => [...rig.memory.objects.keys()].filter((key) => key.startsWith(areaOf('ledger')));
     const before = keys();
     await step(rig, rig.request(lines, { run: 'second' }));
     expect(rig.store.posts).toHaveLength(60);

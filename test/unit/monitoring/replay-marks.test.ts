@@ -1,7 +1,7 @@
 /** Captures that are marked as requests of replays: believed where their registration is known, and traffic otherwise. */
 import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
 import type { EvaluateReceipt, LogReceipt } from '../../../src/core/contract/receipts.ts';
-import { markKeys, truthKeys } from '../../../src/core/contract/work-keys.ts';
+import { areaOf, markKeys, truthKeys } from '../../../src/core/contract/work-keys.ts';
 import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { evaluateChunk, logChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { Marks, registerReplay, replayInferenceId } from '../../../src/replay/marks/believe.ts';
@@ -130,7 +130,7 @@ test('invented ids cost ten look-ups at most, and requests beyond them count as 
   const asked: string[] = [];
   const { getJson } = rig.memory;
   rig.memory.getJson = (bucket: string, key: string) => {
-    if (key.startsWith(markKeys.prefix)) asked.push(key);
+    if (key.startsWith(areaOf('replayMarks'))) asked.push(key);
     return getJson.call(rig.memory, bucket, key) as never;
   };
   const madeUp = Array.from({ length: 30 }, (_, i) =>

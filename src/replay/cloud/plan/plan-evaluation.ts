@@ -3,7 +3,7 @@
 import { fitted } from '../../../captures/trace/text.ts';
 import type { Storage } from '../../../core/aws/storage.ts';
 import type { Execution } from '../../../core/contract/execution.ts';
-import { workKeys } from '../../../core/contract/work-keys.ts';
+import { areaOf } from '../../../core/contract/work-keys.ts';
 import { PermanentError } from '../../../core/errors/errors.ts';
 import type { LambdaEnvironment } from '../../../core/settings/environment.ts';
 import { judgeName } from '../../../judge/judge-id.ts';
@@ -80,7 +80,7 @@ export async function findMlflowPlace(
 
 /** Names are free again after 90 days, while quarantined lines of an earlier replay are still there. */
 async function assertNameFree(storage: Storage, bucket: string, run: string): Promise<void> {
-  for await (const { key } of storage.list(bucket, workKeys.quarantinePrefix(run))) {
+  for await (const { key } of storage.list(bucket, areaOf('quarantine', run))) {
     throw new PermanentError('RunNameTaken', 'There are quarantined lines of an earlier replay of that name', {
       got: run,
       expected: 'a name that no replay of the last year had',

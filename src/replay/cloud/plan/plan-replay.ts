@@ -9,7 +9,7 @@ import type { Storage, Work } from '../../../core/aws/storage.ts';
 import { putFile } from '../../../core/aws/uploads.ts';
 import { CONTRACT } from '../../../core/contract/contract.ts';
 import type { ReplayPlanRequest, ReplayPlanResult, ShardManifestLine } from '../../../core/contract/replay.ts';
-import { replayKeys } from '../../../core/contract/work-keys.ts';
+import { areaOf, replayKeys } from '../../../core/contract/work-keys.ts';
 import { PermanentError, saidBy } from '../../../core/errors/errors.ts';
 import type { ReplayEnvironment } from '../../../core/settings/environment.ts';
 import { DEFAULT_MAX_LINE_BYTES } from '../../../core/values/line-bound.ts';
@@ -167,7 +167,7 @@ async function writeDryRun(
     onBatch: (requests) => assertTime(remainingMs() - DRY_RUN_RESERVE_MS, () => `${requests} requests`),
   });
   const text = JSON.stringify({ ...counts, skipped: Object.fromEntries(skipped.reasons) }, null, 1);
-  await storage.putText(workBucket, `${replayKeys.resultPrefix(run)}dry-run.json`, `${text}\n`);
+  await storage.putText(workBucket, `${areaOf('replayResults', run)}dry-run.json`, `${text}\n`);
 }
 
 /** Registers the replay for each of its days before any shard sends: a shard ends within `MARK_MS` and a little of its own mark. */

@@ -3,7 +3,7 @@
 import { buffer } from 'node:stream/consumers';
 import type { Work } from '../../../core/aws/storage.ts';
 import type { SummarizeReplayResult } from '../../../core/contract/replay.ts';
-import { replayKeys } from '../../../core/contract/work-keys.ts';
+import { areaOf, replayKeys } from '../../../core/contract/work-keys.ts';
 import type { MlflowClient } from '../../../mlflow/client.ts';
 import { putRunFiles } from '../../../mlflow/run-files.ts';
 import { endRun, getRun, logRun, tellFailure } from '../../../mlflow/runs.ts';
@@ -33,7 +33,7 @@ export async function publishReplay(
   const { rest } = await mlflow();
   const made = await getRun(rest, runId);
   await logRun(rest, made, publication.content);
-  const prefix = replayKeys.resultPrefix(run);
+  const prefix = areaOf('replayResults', run);
   const files = (await Array.fromAsync(storage.list(bucket, prefix))).map((object) => ({
     name: object.key.slice(prefix.length),
     size: object.size,

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Storage, Work } from '../../../core/aws/storage.ts';
 import { FUNCTION_TIMEOUT_SECONDS } from '../../../core/contract/execution.ts';
 import type { EndedExecution } from '../../../core/contract/replay.ts';
-import { replayKeys } from '../../../core/contract/work-keys.ts';
+import { areaOf, replayKeys } from '../../../core/contract/work-keys.ts';
 import { PermanentError } from '../../../core/errors/errors.ts';
 import { putStopMark, stopMark } from '../work-bucket/stop-order.ts';
 import { listShardFiles, readPlan, SHARD_FILES, type StoredPlan } from '../work-bucket/stored-plan.ts';
@@ -79,7 +79,7 @@ async function shardsEnd(run: string, deps: StopDependencies): Promise<void> {
       throw new PermanentError('ShardsUnderWay', 'Some shards are still running', {
         got: `${running} of ${started} started shards`,
         expected: `each ends within ${FUNCTION_TIMEOUT_SECONDS} s of its claim`,
-        where: replayKeys.shardsPrefix(run),
+        where: areaOf('replayShards', run),
       });
     }
     await pause(POLL_MS);

@@ -3,7 +3,7 @@ import type { Work } from '../../../core/aws/storage.ts';
 import type { Raised } from '../../../core/contract/execution.ts';
 import type { ExchangesInput } from '../../../core/contract/input.ts';
 import type { SummarizeReplayResult } from '../../../core/contract/replay.ts';
-import { replayKeys } from '../../../core/contract/work-keys.ts';
+import { areaOf, replayKeys } from '../../../core/contract/work-keys.ts';
 import { causeOf, withinCause } from '../../../core/errors/cause.ts';
 import { toNamedError } from '../../../core/errors/errors.ts';
 import { sum } from '../../../core/values/sum.ts';
@@ -41,7 +41,7 @@ export async function writeSummary(
   raised: Raised | undefined,
   { storage, workBucket: bucket, startMonitoring }: SummaryDependencies,
 ): Promise<SummarizeReplayResult> {
-  const results = { bucket, prefix: replayKeys.resultPrefix(run) };
+  const results = { bucket, prefix: areaOf('replayResults', run) };
   const answer = (failure: Failure | undefined, monitoringRun?: MonitoringRun): SummarizeReplayResult => ({
     ok: failure === undefined,
     error: failure?.error ?? '',
@@ -95,7 +95,7 @@ async function monitorExchanges(
     // 0 dollars: the daily budget is the only limit.
     ...(judge && judge.budgetUsd > 0 ? { budgetUsd: judge.budgetUsd } : {}),
   });
-  return { name, arn, verdicts: `s3://${bucket}/${replayKeys.verdictsPrefix(run)}` };
+  return { name, arn, verdicts: `s3://${bucket}/${areaOf('replayVerdicts', run)}` };
 }
 
 /** The results are there. Another call of this function starts the run. */

@@ -3,7 +3,7 @@
 import type { ObjectFacts, Storage } from '../../../core/aws/storage.ts';
 import { assertContract } from '../../../core/contract/contract.ts';
 import type { ReplayInput, ReplayPlanResult, ReplayShardRequest } from '../../../core/contract/replay.ts';
-import { replayKeys } from '../../../core/contract/work-keys.ts';
+import { areaOf, replayKeys } from '../../../core/contract/work-keys.ts';
 import { PermanentError } from '../../../core/errors/errors.ts';
 import type { Experiment } from '../../../mlflow/types.ts';
 import type { FinishedReplay } from '../../finished.ts';
@@ -103,7 +103,7 @@ export async function readShardPlan(
 }
 
 /** Lines that planning skipped, with their places. */
-export const plannedSkippedKey = (run: string): string => `${replayKeys.schedulePrefix(run)}skipped.jsonl`;
+export const plannedSkippedKey = (run: string): string => `${areaOf('replaySchedule', run)}skipped.jsonl`;
 
 /** Files of a shard other than the files of its requests. */
 export const SHARD_FILES = {
@@ -121,7 +121,7 @@ export async function listShardFiles(
   bucket: string,
   run: string,
 ): Promise<Map<number, Map<string, ObjectFacts>>> {
-  const prefix = replayKeys.shardsPrefix(run);
+  const prefix = areaOf('replayShards', run);
   const shards = new Map<number, Map<string, ObjectFacts>>();
   for await (const object of storage.list(bucket, prefix)) {
     const [shard = '', name = ''] = object.key.slice(prefix.length).split('/');

@@ -6,7 +6,7 @@ import { findTraces, tracesOf } from '../../../../bin/operate/find-traces.ts';
 import { captureCommands, mlflowCommands, type Person, tracesToForget } from '../../../../bin/operate/forget.ts';
 import { traceIdOf } from '../../../../src/captures/trace/ids.ts';
 import { fitted } from '../../../../src/captures/trace/text.ts';
-import { ledgerKeys } from '../../../../src/core/contract/work-keys.ts';
+import { areaOf } from '../../../../src/core/contract/work-keys.ts';
 import { appendRows } from '../../../../src/ledger/files.ts';
 import { forgetIds } from '../../../../src/ledger/forget.ts';
 import { readForgotten } from '../../../../src/ledger/forgotten.ts';
@@ -53,7 +53,7 @@ async function known(): Promise<string[]> {
   const rows = JSON.stringify(await ledgerRows(rig.storage.storage, 'work'), (_, value) =>
     typeof value === 'bigint' ? String(value) : value,
   );
-  const bytes = [...rig.storage.objects].filter(([key]) => key.startsWith(ledgerKeys.prefix));
+  const bytes = [...rig.storage.objects].filter(([key]) => key.startsWith(areaOf('ledger')));
   const text = [rows, ...bytes.map(([key, body]) => key + body.toString('latin1'))].join('\n');
   return Object.entries(NAMES).flatMap(([user, name]) => {
     const own = fitted(user).slice(0, 16);

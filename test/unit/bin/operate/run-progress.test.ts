@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream';
 import { runWatcher } from '../../../../bin/operate/run-progress.ts';
 import { Storage } from '../../../../src/core/aws/storage.ts';
-import { workKeys } from '../../../../src/core/contract/work-keys.ts';
+import { areaOf, workKeys } from '../../../../src/core/contract/work-keys.ts';
 
 const CHUNKS = 10_500;
 const RUN = { name: 'r', arn: 'arn:execution:r' };
@@ -16,7 +16,7 @@ const receipts = Array.from({ length: CHUNKS }, (_, chunk) => ({
   receipt: { chunk, step: 'log', attempt: 0, ok: chunk > 0, counts, error: { name: 'E', message: 'm' } },
 }));
 const objects = new Map<string, unknown>([
-  [`${workKeys.planPrefix(RUN.name)}000000.json`, plan],
+  [`${areaOf('plan', RUN.name)}000000.json`, plan],
   ...receipts.map(({ key, receipt }) => [key, receipt] as const),
 ]);
 const keys = [...objects.keys()].sort();

@@ -1,6 +1,6 @@
 /** The run of the monitoring that a finished replay starts for its exchanges. */
 import type { ExchangesInput } from '../../../../src/core/contract/input.ts';
-import { replayKeys } from '../../../../src/core/contract/work-keys.ts';
+import { areaOf, replayKeys } from '../../../../src/core/contract/work-keys.ts';
 import { RetryableError } from '../../../../src/core/errors/errors.ts';
 import { writeSummary } from '../../../../src/replay/cloud/summarize/write-summary.ts';
 import type { StoredPlan } from '../../../../src/replay/cloud/work-bucket/stored-plan.ts';
@@ -45,7 +45,7 @@ async function summarized(planned: Partial<StoredPlan>, { sent = 1, stopped = fa
       return ARN;
     },
   });
-  const key = `${replayKeys.resultPrefix(RUN)}replay.json`;
+  const key = `${areaOf('replayResults', RUN)}replay.json`;
   return { result, started, facts: wire.json<Record<string, unknown>>('work', key) };
 }
 
