@@ -34,6 +34,12 @@ export function grantItems(role: Role, { tableArn }: ITableV2, { WORK_KMS_KEY_AR
   grantKey(role, key, 'dynamodb', 'table');
 }
 
+/** Grants reading and storing many answers at once, to those that ask functions. */
+export function grantManyAnswers(role: Role, { tableArn }: ITableV2, { SCORER_FUNCTIONS }: Settings): void {
+  if (Object.keys(SCORER_FUNCTIONS).length > 0)
+    allow(role, { actions: ['dynamodb:BatchGetItem', 'dynamodb:BatchWriteItem'], resources: [tableArn] });
+}
+
 /** Grants the same as `grantItems`, and reading many items of sent traces at once. */
 export function grantSentTraces(role: Role, table: ITableV2, settings: Settings): void {
   grantItems(role, table, settings);

@@ -12,7 +12,7 @@ import { grantCaptureRead } from './access/capture.ts';
 import { grantBatchModel, grantFunctionLookUp, grantFunctions, grantJudge, grantModelLookUp } from './access/judge.ts';
 import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
 import { grantWork, WHY_WORK_AREA } from './access/work.ts';
-import { grantItems, grantSentTraces, itemTable } from './item-table.ts';
+import { grantItems, grantManyAnswers, grantSentTraces, itemTable } from './item-table.ts';
 import { PipelineFunction, type StackContext } from './pipeline-function.ts';
 
 export type MonitoringFunctions = Record<
@@ -62,6 +62,7 @@ export function monitoringFunctions(scope: Construct, props: StackContext): Moni
   for (const { role } of [processor, evaluator]) grantSentTraces(role, props.budget, settings);
   const answers = itemTable(scope, 'Answers', settings);
   grantItems(evaluator.role, answers, settings);
+  grantManyAnswers(evaluator.role, answers, settings);
   evaluator.function.addEnvironment('ANSWERS_TABLE', answers.tableName);
   return functions;
 }

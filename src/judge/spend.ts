@@ -33,3 +33,13 @@ export const sumUsage = (a: VerdictUsage, b: VerdictUsage): VerdictUsage => ({
   outputTokens: a.outputTokens + b.outputTokens,
   usd: addUsd(a.usd, b.usd),
 });
+
+/** Returns the cost of judging a capture, without the answer of the batch job, which is already paid. */
+export function spendBeyond(spend: JudgeSpend, paid: JudgeSpend | undefined): JudgeSpend {
+  if (paid === undefined) return spend;
+  // The answer of the job was the only one, or it was not read.
+  if (spend.calls <= paid.calls) return emptySpend();
+  const rest = { ...spend };
+  addSpend(rest, paid, -1);
+  return { ...rest, usd: rest.usd === null ? null : Math.max(0, rest.usd) };
+}

@@ -47,7 +47,7 @@ function toAttribute(value: ItemChange['values'][string]): dynamodb.AttributeVal
   return typeof value === 'string' ? { S: value } : { B: value };
 }
 
-const attributesOf = (values: ItemChange['values'], prefix = ''): Item =>
+export const attributesOf = (values: ItemChange['values'], prefix = ''): Item =>
   Object.fromEntries(Object.entries(values).map(([name, value]) => [`${prefix}${name}`, toAttribute(value)]));
 
 let client: dynamodb.DynamoDBClient | undefined;

@@ -11,6 +11,7 @@ const CHECKED_IN = {
     ...['states → s3:GetObject', 'states → s3:PutObject'],
   ],
   'deployed-policies': [
+    'dynamodb:BatchWriteItem',
     'lambda:GetAlias',
     'lambda:Invoke',
     'secretsmanager:GetSecretValue',

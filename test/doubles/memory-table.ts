@@ -2,6 +2,7 @@
 import {
   type AttributeValue,
   BatchGetItemCommand,
+  BatchWriteItemCommand,
   ConditionalCheckFailedException,
   type DynamoDBClient,
   GetItemCommand,
@@ -39,9 +40,12 @@ export class MemoryTable {
     return Number(this.items.get(scope)?.[name]?.N ?? 0);
   }
 
-  async send(command: GetItemCommand | UpdateItemCommand | BatchGetItemCommand): Promise<unknown> {
+  async send(
+    command: GetItemCommand | UpdateItemCommand | BatchGetItemCommand | BatchWriteItemCommand,
+  ): Promise<unknown> {
     this.requests += 1;
     if (command instanceof BatchGetItemCommand) return this.#getAll(command.input.RequestItems ?? {});
+    if (command instanceof BatchWriteItemCommand) return this.#putAll(command.input.RequestItems ?? {});
     if (command instanceof GetItemCommand) return { Item: this.items.get(scopeOf(command.input.Key)) };
     const update = command.input as Update;
     const scope = scopeOf(update.Key);
@@ -69,6 +73,16 @@ export class MemoryTable {
     const isThere = (key: Item): boolean => this.items.has(scopeOf(key));
     const found = keys.filter(isThere).map((key) => ({ ...key, ...this.items.get(scopeOf(key)) }));
     return { Responses: { [name]: found }, UnprocessedKeys: left.length > 0 ? { [name]: { Keys: left } } : {} };
+  }
+
+  #putAll(asked: Record<string, { PutRequest?: { Item: Item | undefined } | undefined }[]>): unknown {
+    const [name = '', puts = []] = Object.entries(asked)[0] ?? [];
+    const left = puts.splice(this.batchItems);
+    for (const { PutRequest: { Item: item = {} } = {} } of puts) {
+      this.onWrite?.(scopeOf(item), 1);
+      this.items.set(scopeOf(item), item);
+    }
+    return { UnprocessedItems: left.length > 0 ? { [name]: left } : {} };
   }
 
   /** The size of an item in bytes, by DynamoDB's rules for texts and numbers. */

@@ -1,5 +1,5 @@
 /** Bounded concurrency: loops over items, a semaphore for tasks that arrive one by one, and rounds of the event loop. */
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 
 /**
  * Works through the items, at most `limit` at a time. After a failure it starts no further item, waits for the items in
@@ -28,6 +28,30 @@ export async function forEachConcurrently<T>(
   };
   await Promise.all(Array.from({ length: limit }, () => worker().catch(fail)));
   if (failure) throw failure.error;
+}
+
+/**
+ * Returns a function of one item, which does the work on all items that come within a time together.
+ *
+ * @param work returns a result for each item, in their order
+ *
+ * @example
+ *     const read = together(20, (keys) => readAll(keys));
+ *     const [a, b] = await Promise.all([read('a'), read('b')]);   // one `readAll`
+ */
+export function together<T, R>(ms: number, work: (items: readonly T[]) => Promise<readonly R[]>) {
+  let items: T[] = [];
+  let results: Promise<readonly R[]> | undefined;
+  return async (item: T): Promise<R> => {
+    const at = items.push(item) - 1;
+    results ??= sleep(ms).then(() => {
+      const all = items;
+      items = [];
+      results = undefined;
+      return work(all);
+    });
+    return (await results)[at] as R;
+  };
 }
 
 /**

@@ -9,12 +9,13 @@ import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { JudgeSpend } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { RetryableError } from '../../core/errors/errors.ts';
-import { forEachConcurrently } from '../../core/process/concurrency.ts';
+import { forEachConcurrently, together } from '../../core/process/concurrency.ts';
 import { addSpend, emptySpend } from '../../judge/spend.ts';
+import { getAll, type NewItem, putAll } from '../../limits/many-items.ts';
 import { asNumber, expiry, type Item, type ItemChange } from '../../limits/table.ts';
 import { isRetry } from '../chunk/attempt.ts';
 import { chainOf } from '../write/sent-traces.ts';
-import { type AskedJob, type Kept, NOTHING_KEPT } from './answers.ts';
+import { type AskedJob, type Kept, type KeptAnswers, NOTHING_KEPT } from './answers.ts';
 import type { EvaluateDependencies } from './types.ts';
 
 /** A longer answer is an object in the work bucket. DynamoDB takes 400 KB. */
@@ -27,6 +28,9 @@ const READS_AT_ONCE = 16;
  */
 const POLL_MS = 1_000;
 const MAX_POLL_MS = 15_000;
+
+/** Questions that come within this time are read together, and answers stored together. */
+const GATHER_MS = 20;
 
 type Change = Pick<ItemChange, 'expression' | 'condition' | 'values'>;
 
@@ -90,18 +94,46 @@ export class AnswerTable {
    *
    * @param spend payments of this attempt for them
    */
-  async keep(question: string, { job: _, ...kept }: Kept, spend: JudgeSpend): Promise<void> {
+  async keep(question: string, kept: Kept, spend: JudgeSpend): Promise<void> {
+    const expression = 'SET #answer = :answer, #ttl = :ttl REMOVE #by, #until';
+    await this.#change(question, { expression, values: await this.#stored(question, kept, spend) });
+  }
+
+  async #stored(question: string, { job: _, ...kept }: Kept, spend: JudgeSpend): Promise<NewItem['values']> {
     const { storage, environment, requestId: by } = this.#deps;
     const paid = [...kept.paid, { chunk: this.#chunk, by, spend }];
     const text = JSON.stringify({ ...kept, paid: spend.calls > 0 ? paid : kept.paid });
     const isLong = Buffer.byteLength(text) > MAX_ITEM_BYTES;
     const key = workKeys.answer(chainOf(this.#request), question);
     if (isLong) await storage.putText(environment.WORK_BUCKET, key, text);
-    await this.#change(question, {
-      expression: 'SET #answer = :answer, #ttl = :ttl REMOVE #by, #until',
-      // Compress the answer, because an item is billed by the KB, and compression halves rationales.
-      values: { answer: isLong ? key : deflateRawSync(text), ttl: expiry() },
+    // Compress the answer, because an item is billed by the KB, and compression halves rationales.
+    return { answer: isLong ? key : deflateRawSync(text), ttl: expiry() };
+  }
+
+  /**
+   * Returns these answers without claims, for questions to functions: a request to the table for each would take longer than the
+   * question. Chunks that ask the same at the same moment all ask.
+   */
+  unclaimed(): KeptAnswers {
+    const { answers } = this.#deps;
+    const acquire = together(GATHER_MS, async (questions: readonly string[]) => {
+      const items = await getAll(
+        answers,
+        questions.map((question) => this.#scopeOf(question)),
+      );
+      return Promise.all(questions.map((question) => this.#keptIn(items.get(this.#scopeOf(question)) ?? {})));
     });
+    const put = together(GATHER_MS, async (items: readonly NewItem[]) => {
+      await putAll(answers, items);
+      return items;
+    });
+    return {
+      acquire,
+      keep: async (question, kept, spend) => {
+        await put({ scope: this.#scopeOf(question), values: await this.#stored(question, kept, spend) });
+      },
+      release: async () => undefined,
+    };
   }
 
   /**

@@ -3,7 +3,6 @@
  */
 
 import type { Capture } from '../../captures/types.ts';
-import type { JudgeSpend } from '../../core/contract/receipts.ts';
 import { yieldToEventLoop } from '../../core/process/concurrency.ts';
 import { ownFault, unlessFaulty } from '../../core/process/own-fault.ts';
 import { timeOf, withinTime } from '../../core/process/within-time.ts';
@@ -11,7 +10,7 @@ import { answeredBefore, type HeldFor, JudgeHeld } from '../../judge/errors.ts';
 import { type RecordSource, scorerRecord } from '../../judge/functions/record.ts';
 import { questionOf } from '../../judge/question.ts';
 import { functionArnOf, isFunctionScorer, isModelScorer } from '../../judge/scorers/scorer-set.ts';
-import { addSpend, emptySpend } from '../../judge/spend.ts';
+import { addSpend, emptySpend, spendBeyond } from '../../judge/spend.ts';
 import type { JudgeMoney, JudgeResult, JudgeScorer, Scorer, Verdict } from '../../judge/types.ts';
 import type { NewAssessment } from '../../mlflow/types.ts';
 import type { BatchAnswers } from '../batch/answers.ts';
@@ -37,6 +36,7 @@ interface Work {
 /** A question to the judge, or to the function of a scorer. */
 interface Asking extends Pick<Work, 'traceId'> {
   question: string;
+  answers: KeptAnswers;
   scorers: readonly JudgeScorer[];
   /** The verdicts are kept without texts. */
   isBare: boolean;
@@ -85,14 +85,16 @@ export class CaptureAssessor {
   readonly #run: string;
   readonly #deps: AssessDependencies;
   readonly #answers: KeptAnswers;
+  readonly #functionAnswers: KeptAnswers;
   #functions: ReturnType<NonNullable<AssessDependencies['functions']>> | undefined;
   /** The questions that this attempt is asking now. */
   readonly #asking = new Map<string, Promise<unknown>>();
 
-  constructor(run: string, deps: AssessDependencies, answers: KeptAnswers) {
+  constructor(run: string, deps: AssessDependencies, answers: KeptAnswers, functionAnswers = answers) {
     this.#run = run;
     this.#deps = deps;
     this.#answers = answers;
+    this.#functionAnswers = functionAnswers;
   }
 
   /** @returns the time for the synchronous work on the capture, in milliseconds */
@@ -159,7 +161,8 @@ export class CaptureAssessor {
     if (asked === undefined) throw new Error(`The function of ${scorer.name} is not connected`);
     const { traceId } = work;
     const ask = () => asked.ask(record);
-    const answered = await this.#answered({ traceId, question, scorers: [scorer], isBare, ask }, signal);
+    const asking = { traceId, question, answers: this.#functionAnswers, scorers: [scorer], isBare, ask };
+    const answered = await this.#answered(asking, signal);
     return bareIf(isBare, this.#outcomeOf(answered, [scorer], this.contextOf(work)));
   }
 
@@ -213,7 +216,7 @@ export class CaptureAssessor {
     const isBare = capture.content === 'none';
     const { judge } = this.#deps;
     const ask: Asking['ask'] = (open, money) => judge.judge(capture, open, signal, money);
-    return { traceId, question, scorers, isBare, batch: this.batch, ask };
+    return { traceId, question, answers: this.#answers, scorers, isBare, batch: this.batch, ask };
   }
 
   /** Asks for the missing verdicts. Only one of several captures with the same question asks at a time. */
@@ -243,11 +246,11 @@ export class CaptureAssessor {
   }
 
   async #knownOrAsked(asking: Asking, signal: AbortSignal): Promise<Answered> {
-    const { traceId, question, scorers } = asking;
+    const { traceId, question, answers, scorers } = asking;
     const about = { run: this.#run, traceId };
     const knownOf = (kept: Kept): Verdict[] => knownVerdicts(kept, about, scorers);
     const isEnough = (so: Kept): boolean => knownOf(so).length === scorers.length;
-    const kept = await this.#answers.acquire(question, isEnough, signal);
+    const kept = await answers.acquire(question, isEnough, signal);
     const known = knownOf(kept);
     const open = scorers.filter(({ name }) => !known.some(({ scorer }) => scorer === name));
     if (open.length === 0) return { verdicts: known };
@@ -260,7 +263,7 @@ export class CaptureAssessor {
    *
    * @param open the scorers without a known verdict
    */
-  async #ask({ traceId, question, isBare, batch, ask }: Asking, kept: Kept, open: readonly JudgeScorer[]) {
+  async #ask({ traceId, question, answers, isBare, batch, ask }: Asking, kept: Kept, open: readonly JudgeScorer[]) {
     let isKept = false;
     try {
       // An attempt stores every answer that it has read from a job.
@@ -280,7 +283,7 @@ export class CaptureAssessor {
       const trace = (from?.paid && kept.job?.trace) ?? traceId;
       if (result.verdicts.length + (result.leftOpen?.length ?? 0) + spend.calls > 0) {
         const now = withResult(kept, result, open, { run: this.#run, trace });
-        const keeping = this.#answers.keep(question, now, spend).then(() => {
+        const keeping = answers.keep(question, now, spend).then(() => {
           isKept = true;
         });
         await keeping.catch((error: unknown) => {
@@ -293,7 +296,7 @@ export class CaptureAssessor {
       return { verdicts, heldFor, failure: heldFor === undefined ? failure : undefined };
     } finally {
       // Chunks with the same question would wait until this function has certainly ended.
-      if (!isKept) await this.#answers.release(question);
+      if (!isKept) await answers.release(question);
     }
   }
 }
@@ -301,13 +304,3 @@ export class CaptureAssessor {
 /** Removes texts for `CONTENT=none`. */
 const bareIf = (isBare: boolean, outcome: CaptureOutcome): CaptureOutcome =>
   isBare ? { ...outcome, assessments: outcome.assessments.map(withoutWords) } : outcome;
-
-/** Returns the cost of judging a capture, without the answer of the batch job, which is already paid. */
-function spendBeyond(spend: JudgeSpend, paid: JudgeSpend | undefined): JudgeSpend {
-  if (paid === undefined) return spend;
-  // The answer of the job was the only one, or it was not read.
-  if (spend.calls <= paid.calls) return emptySpend();
-  const rest = { ...spend };
-  addSpend(rest, paid, -1);
-  return { ...rest, usd: rest.usd === null ? null : Math.max(0, rest.usd) };
-}

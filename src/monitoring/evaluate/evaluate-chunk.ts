@@ -89,7 +89,7 @@ class EvaluateChunk {
     this.#judges = deps.scorers.length > 0;
     this.#predictions = new ChunkPredictions(deps.environment);
     this.#answers = new AnswerTable(request, deps);
-    this.#assessor = new CaptureAssessor(request.run, deps, this.#answers);
+    this.#assessor = new CaptureAssessor(request.run, deps, this.#answers, this.#answers.unclaimed());
     this.#outcomes = new LineOutcomes(request, deps.environment);
     this.#writer = new VerdictWriter(request, deps, this.#outcomes);
     const scorers = this.#judges ? deps.scorers : undefined;

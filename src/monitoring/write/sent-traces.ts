@@ -3,13 +3,12 @@
  * trace or a verdict that was sent and is absent was deleted by a person, and is not sent again. The same item is the
  * claim of the trace: of the chunks of all runs with its line, in any file, only one writes at a time.
  */
-import { BatchGetItemCommand } from '@aws-sdk/client-dynamodb';
-import { budgetTable, EVENT_RUN_PREFIX } from '../../core/contract/names.ts';
+import { EVENT_RUN_PREFIX } from '../../core/contract/names.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
-import { batches } from '../../core/values/batches.ts';
 import { Lock } from '../../limits/lock.ts';
-import { asNumber, type Item, keyOf, type LimitsTable } from '../../limits/table.ts';
+import { getAll } from '../../limits/many-items.ts';
+import { asNumber, type Item, type LimitsTable } from '../../limits/table.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
 import { isRepeated } from '../chunk/attempt.ts';
 
@@ -167,32 +166,8 @@ const revisionIn = (item?: Item): number => asNumber(item?.revision);
 const scopeOf = (traceId: string): string => `sent#${traceId}`;
 const traceIdOf = (scope: string): string => scope.slice(scopeOf('').length);
 
-// ------------------------------------------------------------------------------------------------------------- batches
-// Separate from `LimitsTable`, because only functions that write or send traces may read many items at once.
-
-/** DynamoDB's maximum for one request. */
-const GOT_AT_ONCE = 100;
-
 /** Returns the traces, among these, of which something was sent to MLflow. @throws the errors of `LimitsTable` */
 export async function sentOf(table: LimitsTable, traceIds: readonly string[]): Promise<Set<string>> {
   const items = [...(await getAll(table, traceIds.map(scopeOf)))];
   return new Set(items.flatMap(([scope, { chain }]) => (chain?.S === undefined ? [] : traceIdOf(scope))));
-}
-
-/** Returns the existing items, by scope. @throws the errors of `LimitsTable` */
-async function getAll(table: LimitsTable, scopes: readonly string[]): Promise<Map<string, Item>> {
-  const { client, name } = table;
-  const found = new Map<string, Item>();
-  for (const keys of batches([...new Set(scopes)].map(keyOf), GOT_AT_ONCE)) {
-    let left = keys;
-    await table.send('a batch', async () => {
-      const command = new BatchGetItemCommand({ RequestItems: { [name]: { Keys: left, ConsistentRead: true } } });
-      const { Responses = {}, UnprocessedKeys = {} } = await client.send(command);
-      for (const item of Responses[name] ?? []) found.set(item[budgetTable.partitionKey]?.S ?? '', item);
-      left = UnprocessedKeys[name]?.Keys ?? [];
-      // Keys that DynamoDB has left out are sent again as if they had been throttled.
-      if (left.length > 0) throw Object.assign(new Error('Left out'), { name: 'ThrottlingException' });
-    });
-  }
-  return found;
 }

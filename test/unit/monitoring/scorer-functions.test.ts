@@ -7,7 +7,7 @@ import { connectFunctions } from '../../../src/judge/functions/connect.ts';
 import { functionScorer } from '../../../src/judge/scorers/scorer-set.ts';
 import { OwnLimit } from '../../../src/limits/spending-limit.ts';
 import { type Invoked, lambdaServer, valuesFor } from '../../doubles/lambda-server.ts';
-import { memoryLimits } from '../../doubles/memory-table.ts';
+import { MemoryTable, memoryLimits } from '../../doubles/memory-table.ts';
 import { ChunkRig, CODE, JUDGED, LLM } from '../../helpers/chunk-rig.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
@@ -27,7 +27,8 @@ beforeAll(() => {
 
 class Functions {
   readonly rig = new ChunkRig();
-  readonly answers = memoryLimits();
+  readonly table = new MemoryTable();
+  readonly answers = memoryLimits(this.table);
   lambda: Awaited<ReturnType<typeof lambdaServer>> = undefined as never;
 
   static async start(answer: Answer = (request) => valuesFor(request)): Promise<Functions> {
@@ -88,6 +89,17 @@ test('a function gets the records of a chunk together, and its verdicts come wit
   expect(JSON.stringify(cell)).toContain(NAME);
   const [stored] = [...used.rig.store.assessments.values()].flat().filter(({ name }) => name === NAME);
   expect(stored).toMatchObject({ sourceId: 'lambda:/scores:7', sourceType: 'CODE' });
+});
+
+test('its answers are read and stored together, also where DynamoDB does a part of a batch', async () => {
+  const used = await Functions.start();
+  await used.evaluate(60);
+  // Those of the judge are two for each record.
+  expect(used.table.requests).toBeLessThan(2 * 60 + 20);
+  used.table.batchItems = 10;
+  const request = { ...used.rig.request('r', { reevaluate: true }, 0, lines(60)), attempt: 1 };
+  await used.rig.evaluate(request, await used.more(request));
+  expect(used.asked).toEqual(Array(60).fill(1));
 });
 
 test('long texts are cut and marked, also those that JSON makes six times as long', async () => {
