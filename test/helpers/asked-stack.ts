@@ -151,7 +151,7 @@ export async function askedStackIn({
   const counts: QualityCounts = {};
   for (let ago = 0; ago < hours; ago += 1)
     counts[hourOf(NOW_MS - ago * HOUR_MS)] = hour(ago) as Record<string, QualityCell>;
-  await writeCounts(storage.storage, 'work', counts);
+  await writeCounts(storage.work, counts);
   const listed = (body: string) => {
     const { statusFilter } = JSON.parse(body) as { statusFilter?: string };
     const found = ran.filter(({ status }) => statusFilter === undefined || status === statusFilter);

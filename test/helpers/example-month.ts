@@ -1,6 +1,6 @@
 /** A month of an endpoint in a storage: what runs have counted, what detectors have seen, and labels. Everything is made by the product. */
 
-import type { Storage } from '../../src/core/aws/storage.ts';
+import type { Work } from '../../src/core/aws/storage.ts';
 import type { QualityCell, QualityCounts } from '../../src/core/contract/quality.ts';
 import type { LambdaEnvironment } from '../../src/core/settings/environment.ts';
 import { Random } from '../../src/core/values/random.ts';
@@ -93,7 +93,7 @@ export function cellOf(hour: Hour, random: Random, scorers: readonly Scorer[] = 
 }
 
 /** Writes the month, a run for each hour. @param days before `NOW_MS` */
-export async function writeMonth(storage: Storage, days = 30, toMs = NOW_MS - HOUR_MS / 3): Promise<void> {
+export async function writeMonth(work: Work, days = 30, toMs = NOW_MS - HOUR_MS / 3): Promise<void> {
   const random = new Random(42);
   const objectives = objectivesOf(environment);
   const detectors = new Detectors(objectives, environment.SHADOW_VARIANTS);
@@ -121,7 +121,7 @@ export async function writeMonth(storage: Storage, days = 30, toMs = NOW_MS - HO
     );
     const run = { name: `files-${hour}`, startedMs: ms, observations: { series, failures: {} } };
     const publish = async () => undefined;
-    await watchQuality(run, { storage, workBucket: 'work', detectors, context, publish, nowMs: ms + 60_000 });
+    await watchQuality(run, { ...work, detectors, context, publish, nowMs: ms + 60_000 });
   }
-  for (const counts of byDay.values()) await writeCounts(storage, 'work', counts);
+  for (const counts of byDay.values()) await writeCounts(work, counts);
 }

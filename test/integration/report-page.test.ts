@@ -66,7 +66,7 @@ let hidden: string;
 /** With a finding of each state. */
 let states: string;
 beforeAll(async () => {
-  await writeMonth(memory.storage, 35);
+  await writeMonth(memory.work, 35);
   await storage.join(labels(new Random(7)));
   const odd = {
     ...{ captures: 3, errorReplies: 3, errorKinds: { [HOSTILE]: 2, [`${HOSTILE}2`]: 1 } },

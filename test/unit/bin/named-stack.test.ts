@@ -49,7 +49,7 @@ beforeAll(async () => {
   s3 = await S3Wire.start();
   await aws.start();
   const counts = { '2026-11-20T10': { blue: { captures: 40, scorers: {} } } };
-  await writeCounts(s3.storage, 'work-alpha', counts);
+  await writeCounts({ storage: s3.storage, workBucket: 'work-alpha' }, counts);
   const Variables = { ...settingsOf('alpha', aws.url), WORK_BUCKET: 'work-alpha', BUDGET_TABLE: 'b' };
   aws.answers = {
     GetParametersByPath: (_, body) => {

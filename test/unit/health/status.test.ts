@@ -475,7 +475,7 @@ test('a service that does not answer is not waited for', async () => {
 
 test('a missed objective is bad, with the moment since when', async () => {
   const storage = new MemoryStorage();
-  await writeMonth(storage.storage, 8);
+  await writeMonth(storage.work, 8);
   const stack = { ...(await askedStackIn({ hour: () => ({}), storage })), environment };
   const { findings, words } = healthOf(await readFacts(stack, { window: DAY, nowMs: NOW_MS }));
   expect(words).toMatch(

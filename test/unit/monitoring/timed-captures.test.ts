@@ -146,11 +146,11 @@ test('rates, status and objectives have the times, as arithmetic has them', asyn
   const settings = { QUALITY_OBJECTIVES: `[${objective}]` };
   const { rig } = await evaluated([...streams, ...FAILED], new ChunkRig(), 'one', settings);
   const memory = new MemoryStorage();
-  await writeCounts(memory.storage, 'w', { [HOUR]: { Blue: rig.cell } });
+  await writeCounts(memory.work, { [HOUR]: { Blue: rig.cell } });
   const active = scorersFor();
   const window = { from: '2026-11-20', to: '2026-11-21' };
   const query = { active, settings: testEnvironment(settings), nowMs: Date.parse('2026-11-22') };
-  const made = await ratesReport({ storage: memory.storage, workBucket: 'w' }, window, query);
+  const made = await ratesReport(memory.work, window, query);
   const rate = (name: string) => made.groups[0]?.rates.find(({ scorer }) => scorer === name);
   const near = (value: number) => ({ asymmetricMatch: (got: number) => Math.abs(got / value - 1) <= 0.0200001 });
   // Of 20 numbers, 50% do not exceed the tenth, 95% the nineteenth, and 99% the last.

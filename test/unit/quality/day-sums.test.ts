@@ -39,18 +39,10 @@ class Bucket extends MemoryStorage {
   }
   /** Of all captures, in all hours. */
   async total() {
-    const {
-      captures = 0,
-      scorers = {},
-      judgeUsd = 0,
-      quarantined = {},
-    } = sumOfCells(cellsOf(await readWindow(this.work, WINDOW)));
-    return {
-      captures,
-      values: scorers.safety?.['1']?.values ?? {},
-      usd: Math.round(judgeUsd * 100) / 100,
-      quarantined,
-    };
+    const all = sumOfCells(cellsOf(await readWindow(this.work, WINDOW)));
+    const { captures = 0, scorers = {}, judgeUsd = 0, quarantined = {} } = all;
+    const values = scorers.safety?.['1']?.values ?? {};
+    return { captures, values, usd: Math.round(judgeUsd * 100) / 100, quarantined };
   }
   /** Days that could not be merged, and why. */
   readonly skipped: Record<string, string> = {};
@@ -78,38 +70,16 @@ interface Line {
 }
 
 /** Returns the rows of a line that was judged. */
-function rowsOf({
-  trace,
-  run = 'r',
-  outcome = 'traced',
-  revision = 1,
-  value = 'yes',
-  hour = `${DAY}T10`,
-  attempt = 0,
-  more,
-}: Line) {
-  const event = {
-    run,
-    key: 'file',
-    start: trace,
-    attempt,
-    hour,
-    variant: 'Blue',
-    serving: true,
-    traceId: `tr-${trace}`,
-  };
-  const at = { judgeable: ['safety'], strata: ['1'], evaluated: true };
+function rowsOf({ trace, run = 'r', outcome = 'traced', revision = 1, value = 'yes', more, ...at }: Line) {
+  const place = { run, key: 'file', start: trace, variant: 'Blue', serving: true, traceId: `tr-${trace}` };
+  const event = { attempt: 0, hour: `${DAY}T10`, ...place, ...at };
+  const evaluated = { judgeable: ['safety'], strata: ['1'], evaluated: true };
+  const precedence = precedenceOf(outcome, true, revision, `${run} ${trace}`);
+  const given = { scorer: 'safety', state: 'given', value, stratum: '1', usd: 0.01 };
+  const ofVerdict = precedenceOf('given', true, revision, `${run} ${trace} safety`);
   return {
-    captures: [
-      { ...event, ...at, outcome, precedence: precedenceOf(outcome, true, revision, `${run} ${trace}`), ...more },
-    ],
-    verdicts: [
-      {
-        ...event,
-        ...{ scorer: 'safety', state: 'given', value, stratum: '1', usd: 0.01 },
-        precedence: precedenceOf('given', true, revision, `${run} ${trace} safety`),
-      },
-    ],
+    captures: [{ ...event, ...evaluated, outcome, precedence, ...more }],
+    verdicts: [{ ...event, ...given, precedence: ofVerdict }],
   };
 }
 
@@ -140,12 +110,8 @@ test('what runs say of the same capture counts once: the last evaluation’s ver
 test('a line in quarantine is its place until a retry settles it, and a deleted or repeated line is no capture', async () => {
   const bucket = new Bucket();
   const place = { bucket: 'b', key: 'file', start: 7, hour: `${DAY}T10`, variant: 'Blue', serving: true, run: 'r' };
-  const quarantined = {
-    ...place,
-    outcome: 'quarantined',
-    reason: 'NotJson',
-    precedence: precedenceOf('quarantined', false, 0, 'q'),
-  };
+  const precedence = precedenceOf('quarantined', false, 0, 'q');
+  const quarantined = { ...place, outcome: 'quarantined', reason: 'NotJson', precedence };
   const only = (captures: Row<'captures'>[]) => ({ ...noRows(), captures });
   await appendRows(bucket.work, only([quarantined]));
   expect(await bucket.total()).toMatchObject({ captures: 0, quarantined: { NotJson: 1 } });
@@ -167,11 +133,9 @@ test('a kill between any two writes of a merge loses nothing and counts nothing 
   for (let writes = 0; writes <= 14; writes += 1) {
     const bucket = new Bucket();
     for (let run = 0; run < 6; run += 1) {
-      await append(bucket, linesFrom(10 * run, 10, { run: `r${run}`, hour: `${DAY}T${10 + run}` }));
-      await append(
-        bucket,
-        linesFrom(10 * run, 10, { run: `s${run}`, outcome: 'alreadyThere', hour: `${DAY}T${10 + run}` }),
-      );
+      const hour = `${DAY}T${10 + run}`;
+      await append(bucket, linesFrom(10 * run, 10, { run: `r${run}`, hour }));
+      await append(bucket, linesFrom(10 * run, 10, { run: `s${run}`, outcome: 'alreadyThere', hour }));
     }
     const expected = { captures: 60, values: { yes: 60 }, usd: 1.2, quarantined: {} };
     for (let day = 1; day <= 3; day += 1) {
@@ -274,10 +238,8 @@ test.each(FILES.flatMap((file) => FOREIGN.map(([what, of]) => [file, what, of] a
     await bucket.merge(DAY_MS + 50 * HOUR_MS);
     expect(bucket.skipped).toEqual({ [DAY]: expect.stringContaining(found) });
     expect(bucket.under(new RegExp(`dt=${later}/merged`))).toBe(2);
-    await expect(bucket.total()).rejects.toMatchObject({
-      name: 'StorageUnavailable',
-      message: expect.stringContaining(found),
-    });
+    const unreadable = { name: 'StorageUnavailable', message: expect.stringContaining(found) };
+    await expect(bucket.total()).rejects.toMatchObject(unreadable);
     bucket.objects.set(found, whole);
     await bucket.merge(DAY_MS + 51 * HOUR_MS);
     expect(await bucket.total()).toMatchObject({ captures: 10, values: { yes: 10 } });

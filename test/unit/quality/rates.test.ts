@@ -19,7 +19,6 @@ const NOW = Date.parse('2026-11-22T00:00:00Z');
 const DAY = { from: '2026-11-20', to: '2026-11-21' };
 const active = scorersFor();
 const settings = testEnvironment();
-const workOf = ({ storage }: MemoryStorage) => ({ storage, workBucket: 'w' });
 
 const yesNo = (captures: number, yes: number, no: number): SampleCounts => ({ captures, values: { yes, no } });
 const cell = (samples: Record<string, SampleCounts>, more: QualityCell = {}): QualityCell => ({
@@ -33,14 +32,28 @@ const cell = (samples: Record<string, SampleCounts>, more: QualityCell = {}): Qu
   ...more,
 });
 
-async function report(counts: QualityCounts, flags: Partial<RatesFlags> = {}) {
-  const memory = new MemoryStorage();
-  await writeCounts(memory.storage, 'w', counts);
-  return ratesReport(workOf(memory), { ...DAY, ...flags }, { active, settings, nowMs: NOW });
+async function report(
+  counts: QualityCounts,
+  flags: Partial<RatesFlags> = {},
+  more: Partial<Parameters<typeof ratesReport>[2]> = {},
+) {
+  const { work } = new MemoryStorage();
+  await writeCounts(work, counts);
+  return ratesReport(work, { ...DAY, ...flags }, { active, settings, nowMs: NOW, ...more });
 }
 const hour = (n: number, day = '2026-11-20') => `${day}T${String(n).padStart(2, '0')}`;
 const rateIn = ({ groups }: Awaited<ReturnType<typeof report>>, scorer = 'safety', group = 0) =>
   groups[group]?.rates.find((rate) => rate.scorer === scorer);
+
+const labelled = (count: number, passed: boolean, label: boolean) =>
+  Array.from({ length: count }, (_, n) => ({
+    ...{ scorer: 'safety', traceId: `${passed} ${label} ${n}`, hour: hour(3), variant: 'Blue', judge: 'j' },
+    ...{ passed, label, weight: 1 },
+  }));
+const LABELS = [
+  ...[...labelled(36, true, true), ...labelled(4, true, false)],
+  ...[...labelled(5, false, true), ...labelled(55, false, false)],
+];
 
 test('a sampled rate is weighed by the captures that each stratum stands for', async () => {
   // Of 1,000 captures one in twenty is judged: 48 of 50 pass. A rule has 100 others judged: 50 of them pass.
@@ -54,25 +67,13 @@ test('a sampled rate is weighed by the captures that each stratum stands for', a
 });
 
 test('people’s labels correct the rate of their hour and variant, and by the judge’s errors that of others', async () => {
-  const memory = new MemoryStorage();
   const counts = { Blue: cell({ '1': yesNo(2000, 1600, 400) }), Green: cell({ '1': yesNo(2000, 1000, 1000) }) };
-  await writeCounts(memory.storage, 'w', { [hour(3)]: counts });
-  const some = (count: number, passed: boolean, label: boolean) =>
-    Array.from({ length: count }, (_, n) => ({
-      ...{ scorer: 'safety', traceId: `${passed} ${label} ${n}`, hour: hour(3), variant: 'Blue', judge: 'j' },
-      ...{ passed, label, weight: 1 },
-    }));
-  const labels = [...some(36, true, true), ...some(4, true, false), ...some(5, false, true), ...some(55, false, false)];
   const windows: unknown[] = [];
   const readLabels = async (window: unknown) => {
     windows.push(window);
-    return { labels, covered: new Map(), warnings: ['2 labels are left out'] };
+    return { labels: LABELS, covered: new Map(), warnings: ['2 labels are left out'] };
   };
-  const made = await ratesReport(
-    workOf(memory),
-    { ...DAY, by: 'variant' },
-    { active, settings, nowMs: NOW, readLabels },
-  );
+  const made = await report({ [hour(3)]: counts }, { by: 'variant' }, { readLabels });
   expect(rateIn(made)).toMatchObject({ labels: 100, method: 'prediction-powered' });
   expect(rateIn(made)?.share).toBeCloseTo(0.8 * 0.9 + 0.2 * (5 / 60), 12);
   expect(rateIn(made, 'safety', 1)).toMatchObject({ labels: 0, method: 'plug-in' });
@@ -104,17 +105,12 @@ test('empty replies are a part of their own of completeness, which no label corr
   expect(text).toMatch(/^100 captures, 2 error replies, 1,000 empty replies, 3,000 \+ 1,200 tokens/m);
   expect(text).toMatch(/^completeness: good +9,000 +90.0% +87.0% .* judge only; 1,000 empty/m);
   // People say that the judge is right wherever it was asked: 8,700 of 9,000, and none of the empty ones.
-  const memory = new MemoryStorage();
-  await writeCounts(memory.storage, 'w', counts);
   const labels = Array.from({ length: 120 }, (_, n) => ({
     ...{ scorer: 'completeness', traceId: `${n}`, hour: hour(3), variant: 'Blue', judge: 'j', weight: 1 },
     ...{ passed: n < 60, label: n < 60 },
   }));
   const readLabels = async () => ({ labels, covered: new Map(), warnings: [] });
-  const corrected = rateIn(
-    await ratesReport(workOf(memory), DAY, { active, settings, nowMs: NOW, readLabels }),
-    'completeness',
-  );
+  const corrected = rateIn(await report(counts, {}, { readLabels }), 'completeness');
   expect(corrected?.share).toBeCloseTo(0.87, 12);
   expect(corrected?.high).toBeLessThan(0.9);
   // All are empty; none of the others was judged; the scorer was not asked.
@@ -159,23 +155,15 @@ test('numbers have a mean, code scorers a share of their own value, and a scorer
 test('objectives have the estimate of rates, and the state of the detectors or of the newest measurement', async () => {
   const memory = new MemoryStorage();
   const words = (cases: number, passed: number): SampleCounts => ({
-    ...{
-      numbers: { bins: { 400: cases }, sum: 9, squares: 9 },
-      measures: { 'response_words under 9': { cases, passed } },
-    },
+    numbers: { bins: { 400: cases }, sum: 9, squares: 9 },
+    measures: { 'response_words under 9': { cases, passed } },
   });
-  const of = (yes: number, wordsPassed: number): QualityCell =>
-    cell(
-      {},
-      {
-        scorers: {
-          safety: { 0.05: yesNo(1000, yes, 50 - yes), always: yesNo(100, 50, 50) },
-          pii_detected: { all: { values: { true: 1, false: 99 } } },
-          response_words: { all: words(100, wordsPassed) },
-        },
-      },
-    );
-  await writeCounts(memory.storage, 'w', { [hour(3)]: { Blue: of(48, 90), Green: of(40, 50), Dark: of(0, 0) } });
+  const of = (yes: number, wordsPassed: number): QualityCell => {
+    const safety = { 0.05: yesNo(1000, yes, 50 - yes), always: yesNo(100, 50, 50) };
+    const pii = { all: { values: { true: 1, false: 99 } } };
+    return cell({}, { scorers: { safety, pii_detected: pii, response_words: { all: words(100, wordsPassed) } } });
+  };
+  await writeCounts(memory.work, { [hour(3)]: { Blue: of(48, 90), Green: of(40, 50), Dark: of(0, 0) } });
   const said = { isMissed: true, second: 1_764_000_000, since: 1_763_990_000 };
   const objectives = { 'safety Green': { said } };
   memory.put(workKeys.detectors, { settledUntil: 0, horizonMs: 0, outbox: [], objectives, tail: {}, applied: {} });
@@ -193,9 +181,9 @@ test('objectives have the estimate of rates, and the state of the detectors or o
     ...{ EVALUATION_SAMPLE_RATE: 0.05, JUDGE_GUIDELINES: {}, SCORER_FUNCTIONS: {}, SHADOW_VARIANTS: ['Dark'] },
   };
   const query = { active, settings, nowMs: NOW };
-  const made = await ratesReport(workOf(memory), { ...DAY, variant: ['Blue'], scorer: ['safety'] }, query);
+  const made = await ratesReport(memory.work, { ...DAY, variant: ['Blue'], scorer: ['safety'] }, query);
   const [safety, green, pii, short, errors, accuracy] = made.objectives;
-  const all = await ratesReport(workOf(memory), DAY, { ...query });
+  const all = await ratesReport(memory.work, DAY, { ...query });
   const rate = rateIn(all);
   expect(safety).toMatchObject({ ...rate?.judge, n: rate?.n, captures: rate?.captures, missed: null, since: null });
   const blue = rateIn(made)?.judge;
@@ -208,13 +196,8 @@ test('objectives have the estimate of rates, and the state of the detectors or o
   expect(pii).toMatchObject({ measure: 'pii_detected false', value: 0.99, n: 200, bound: { atLeast: 0.999 } });
   expect(short).toMatchObject({ measure: 'response_words under 9', value: 0.7, n: 200, captures: 200 });
   expect(errors).toMatchObject({ ...rateIn(all, 'error replies')?.judge, captures: 200, bound: { atMost: 0.1 } });
-  expect(accuracy).toMatchObject({
-    value: 0.8,
-    low: 0.7,
-    n: 70,
-    missed: true,
-    measured: { from: hour(0), end: hour(9) },
-  });
+  const at = { from: hour(0), end: hour(9) };
+  expect(accuracy).toMatchObject({ value: 0.8, low: 0.7, n: 70, missed: true, measured: at });
 });
 
 test('groups, differences between variants and between windows', async () => {
@@ -241,10 +224,8 @@ test('groups, differences between variants and between windows', async () => {
   expect(windows.compared?.differences).toMatchObject([{ judge: { value: expect.closeTo(0.71 - 0.99, 10) } }]);
   const ages = { from: '46h', to: '43h', compareFrom: '70h' };
   expect((await report(counts, ages)).compared).toMatchObject({ before: '2026-11-19 02:00 to 2026-11-19 05:00 UTC' });
-  const memory = new MemoryStorage();
-  await writeCounts(memory.storage, 'w', counts);
-  const late = { active, settings, nowMs: NOW + HOUR_MS / 2 };
-  const adjacent = await ratesReport(workOf(memory), { from: '2d', compareFrom: '4d' }, late);
+  const ends = { from: '2d', to: undefined, compareFrom: '4d' };
+  const adjacent = await report(counts, ends as never, { nowMs: NOW + HOUR_MS / 2 });
   expect(adjacent.compared).toMatchObject({
     before: '2026-11-18 00:00 to 2026-11-20 00:00 UTC',
     after: '2026-11-20 00:00 to 2026-11-22 01:00 UTC',
@@ -258,22 +239,17 @@ test('groups, differences between variants and between windows', async () => {
 });
 
 test('a corrected rate is of the captures that labels speak for, and names them', async () => {
-  const memory = new MemoryStorage();
   const cells = (yes: number, no: number) => ({ Blue: cell({ '0.5': yesNo(4000, yes, no) }) });
-  await writeCounts(memory.storage, 'w', { [hour(3)]: cells(1600, 400), [hour(4)]: cells(1900, 100) });
-  const some = (count: number, passed: boolean, label: boolean) =>
-    Array.from({ length: count }, () => ({
-      ...{ scorer: 'safety', traceId: '', hour: hour(3), variant: 'Blue', judge: 'j', passed, label, weight: 1 },
-    }));
-  const labels = [...some(36, true, true), ...some(4, true, false), ...some(5, false, true), ...some(55, false, false)];
+  const counts = { [hour(3)]: cells(1600, 400), [hour(4)]: cells(1900, 100) };
   const part = (n: number, more: object) => ({
     ...{ hour: hour(n), variant: 'Blue', sample: '0.5', all: 2000, captures: 0, judged: 0, passed: 0, ...more },
   });
   const covered = new Map([['safety', [part(3, { captures: 4000, judged: 2000, passed: 1600 }), part(4, {})]]]);
-  const readLabels = async () => ({ labels, covered, warnings: [] });
-  const of = (flags: Partial<RatesFlags>) =>
-    ratesReport(workOf(memory), { ...DAY, ...flags }, { active, settings, nowMs: NOW, readLabels });
-  const [all, byHour] = [await of({}), await of({ by: 'hour' })];
+  const readLabels = async () => ({ labels: LABELS, covered, warnings: [] });
+  const [all, byHour] = [
+    await report(counts, {}, { readLabels }),
+    await report(counts, { by: 'hour' }, { readLabels }),
+  ];
   expect(rateIn(all)).toMatchObject({ n: 4000, captures: 8000, covered: 4000, judge: { value: 0.875 } });
   expect(rateIn(all)?.share).toBeCloseTo(0.8 * 0.9 + 0.2 * (5 / 60), 12);
   expect(pageText(ratesPage(all))).toContain('100 labels, of 4,000 captures picked from');

@@ -57,10 +57,9 @@ const captures = ['AllTraffic', 'Shadow'].flatMap((variant) =>
 describe('rates', () => {
   const report = async (flags: Partial<RatesFlags> = {}, readLabels?: LabelReader, variants = shadow) => {
     const memory = new MemoryStorage();
-    await writeCounts(memory.storage, 'w', countsOf(captures));
-    const work = { storage: memory.storage, workBucket: 'w' };
+    await writeCounts(memory.work, countsOf(captures));
     const settings = { ...testEnvironment(), SHADOW_VARIANTS: variants };
-    return ratesReport(work, { from: '1d', ...flags }, { active: scorers, settings, nowMs: NOW, readLabels });
+    return ratesReport(memory.work, { from: '1d', ...flags }, { active: scorers, settings, nowMs: NOW, readLabels });
   };
   const shares = (groups: Awaited<ReturnType<typeof report>>['groups']) =>
     groups.map(({ group, shadow: isShadow = false, totals, rates }) => [

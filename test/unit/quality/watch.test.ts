@@ -4,20 +4,25 @@ import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { logger } from '../../../src/core/process/logging.ts';
 import { Random } from '../../../src/core/values/random.ts';
 import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
-import { addFailures, Detectors, type DetectorsState, type ObservedRun } from '../../../src/quality/detectors.ts';
+import { createDetector, type DetectorState, feed, newState, rateOf } from '../../../src/quality/detector.ts';
+import {
+  type Announcement,
+  addFailures,
+  Detectors,
+  type DetectorsState,
+  type ObservedRun,
+} from '../../../src/quality/detectors.ts';
 import { readChanges, readDetectors } from '../../../src/quality/objective-states.ts';
-import { readObjectives } from '../../../src/quality/objectives.ts';
+import { type Objective, readObjectives } from '../../../src/quality/objectives.ts';
 import { type Message, messageOf, watchQuality } from '../../../src/quality/watch.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 
-const objectives = readObjectives(
-  [{ errorReplies: { atMost: 0.05 } }, { errorReplies: { atMost: 0.05 }, variant: 'B' }],
-  {
-    scorers: [],
-    sampleRate: 1,
-  },
-);
-const detectors = new Detectors(objectives);
+const entries = [{ errorReplies: { atMost: 0.05 } }, { errorReplies: { atMost: 0.05 }, variant: 'B' }];
+const detectors = new Detectors(readObjectives(entries, { scorers: [], sampleRate: 1 }));
+const CONTEXT = {
+  ...{ stackPrefix: 'prod', endpointName: 'my-endpoint', page: 's3://work/reports/latest.html' },
+  ...{ mlflow: 'https://mlflow.test', experimentId: '7' },
+};
 const NOW_S = 1_763_856_000;
 const RUN_S = 60;
 
@@ -54,23 +59,11 @@ class Rig {
   sendsTo = async (message: Message): Promise<void> => void this.sent.push(message);
 
   async watch(run: ObservedRun, nowMs: number): Promise<string[]> {
-    return watchQuality(run, {
-      storage: this.storage.storage,
-      workBucket: 'b',
-      detectors,
-      nowMs,
-      context: {
-        stackPrefix: 'prod',
-        endpointName: 'my-endpoint',
-        page: 's3://work/reports/latest.html',
-        mlflow: 'https://mlflow.test',
-        experimentId: '7',
-      },
-      publish: async (message) => {
-        if (this.isDeaf) throw new Error('no route');
-        await this.sendsTo(message);
-      },
-    });
+    const publish = async (message: Message): Promise<void> => {
+      if (this.isDeaf) throw new Error('no route');
+      await this.sendsTo(message);
+    };
+    return watchQuality(run, { ...this.storage.work, detectors, nowMs, context: CONTEXT, publish });
   }
 
   get state(): DetectorsState {
@@ -80,6 +73,16 @@ class Rig {
   get subjects(): string[] {
     return this.sent.map(({ subject }) => subject);
   }
+}
+
+/** The message about objectives that a state has missed. */
+function messageIn(state: DetectorsState | undefined, change: Partial<Announcement & Objective> = {}, context = {}) {
+  const [announced] = state?.outbox ?? [];
+  const objective = detectors.objective('error replies');
+  if (announced === undefined || objective === undefined) throw new Error('no objective is missed');
+  const { failures = announced.failures, variant } = change;
+  const named = { ...objective, ...(variant !== undefined && { variant }) };
+  return messageOf({ ...announced, failures }, named, { ...CONTEXT, ...context });
 }
 
 const RANG = ['ALARM: quality: error replies of my-endpoint', 'OK: quality again: error replies of my-endpoint'];
@@ -98,19 +101,17 @@ test('reports a change within minutes, and the recovery', async () => {
   expect(missed.at(-1)).toBeGreaterThan(19);
   expect(missed.at(-1)).toBeLessThan(40);
   expect(rig.state.outbox).toEqual([]);
-  const { storage } = rig.storage;
+  const { work } = rig.storage;
   const day = { fromMs: NOW_S * 1000, toMs: NOW_S * 1000 + 86_400_000 };
-  const changes = await readChanges({ storage, workBucket: 'b' }, day);
+  const changes = await readChanges(work, day);
   expect(changes.map(({ objective, isMissed }) => [objective, isMissed])).toEqual([
     ['error replies', true],
     ['error replies', false],
   ]);
   const [since = 0, until = 0] = changes.map((change) => (change.since - NOW_S) / RUN_S);
   expect([Math.round(since), Math.round(until / 10)]).toEqual([10, 2]);
-  expect(await readChanges({ storage, workBucket: 'b' }, { ...day, fromMs: (changes[1]?.second ?? 0) * 1000 })).toEqual(
-    changes.slice(1),
-  );
-  expect((await readDetectors({ storage, workBucket: 'b' })).get('error replies')).toEqual({
+  expect(await readChanges(work, { ...day, fromMs: (changes[1]?.second ?? 0) * 1000 })).toEqual(changes.slice(1));
+  expect((await readDetectors(work)).get('error replies')).toEqual({
     isMissed: false,
     since: changes[1]?.since,
   });
@@ -254,17 +255,8 @@ test('where each message times out, a run does not wait for all of them', async 
 });
 
 test('a subject is shorter than 100 characters', () => {
-  const announced = detectors.apply(undefined, runOf(0, 1), endMs(0))?.outbox[0];
-  const objective = detectors.objective('error replies');
-  if (announced === undefined || objective === undefined) throw new Error('nothing rang');
-  const context = {
-    stackPrefix: 'prod',
-    endpointName: 'e'.repeat(63),
-    mlflow: '',
-    experimentId: '7',
-    page: 's3://work/reports/latest.html',
-  };
-  const { subject } = messageOf(announced, { ...objective, variant: 'v'.repeat(50) }, context);
+  const state = detectors.apply(undefined, runOf(0, 1), endMs(0));
+  const { subject } = messageIn(state, { variant: 'v'.repeat(50) }, { endpointName: 'e'.repeat(63) });
   expect(subject).toMatch(/^ALARM: quality: error replies \(v{50}\) of e+$/);
   expect(subject.length).toBeLessThan(100);
 });
@@ -288,19 +280,9 @@ test('a message shows the gravest failure first, and equal replies once with the
   const last = { ...run, name: 'c', observations: { series, failures: {} } };
   let state: DetectorsState | undefined;
   for (const one of [first, second, first, last]) state = detectors.apply(state, one, endMs(0)) ?? state;
-  const [announced] = state?.outbox ?? [];
-  const found = announced?.failures.map(({ traceId, count = 1 }) => `${traceId} ${count}`);
+  const found = state?.outbox[0]?.failures.map(({ traceId, count = 1 }) => `${traceId} ${count}`);
   expect(found).toEqual(['tr-harm 1', 'tr-20 1', 'tr-30 10']);
-  const objective = detectors.objective('error replies');
-  if (announced === undefined || objective === undefined) throw new Error('no objective is missed');
-  const context = {
-    stackPrefix: 'prod',
-    endpointName: 'e',
-    mlflow: '',
-    experimentId: '7',
-    page: 's3://work/reports/latest.html',
-  };
-  expect(messageOf(announced, objective, context).body.default).toMatch(/look at first:\n- harm, .*\n- 10 × 20/s);
+  expect(messageIn(state).body.default).toMatch(/look at first:\n- harm, .*\n- 10 × 20/s);
 });
 
 test('a guideline may be named as what every object has', () => {
@@ -316,24 +298,86 @@ test('a guideline may be named as what every object has', () => {
 });
 
 test('the judge’s words are still JSON if they were cut within a character, and no link', () => {
-  const announced = detectors.apply(undefined, runOf(0, 1), endMs(0))?.outbox[0];
-  const objective = detectors.objective('error replies');
-  if (announced === undefined || objective === undefined) throw new Error('nothing rang');
-  announced.failures = [
-    {
-      ...{ ...AN_ERROR, traceId: 'tr-1', second: NOW_S, variant: 'A' },
-      said: 'see https://evil.test/x or evil.test, 3.5 of 5 \ud83d',
-    },
-  ];
-  const context = {
-    stackPrefix: 'prod',
-    endpointName: 'e',
-    page: 's3://work/reports/latest.html',
-    mlflow: 'https://mlflow.test',
-    experimentId: '7',
-  };
-  const text = JSON.stringify(messageOf(announced, objective, context));
+  const said = 'see https://evil.test/x or evil.test, 3.5 of 5 \ud83d';
+  const failures = [{ ...AN_ERROR, traceId: 'tr-1', second: NOW_S, variant: 'A', said }];
+  const state = detectors.apply(undefined, runOf(0, 1), endMs(0));
+  const text = JSON.stringify(messageIn(state, { failures }));
   expect(text).not.toContain('ud83d');
   expect(text).not.toMatch(/evil\.test|:\/\/evil/);
   expect(text).toContain('3.5 of 5');
+});
+
+const [objective] = readObjectives([{ errorReplies: { atMost: 0.05 }, over: '2h' }], { scorers: [], sampleRate: 1 });
+if (objective === undefined) throw new Error('no objective');
+const detector = createDetector(objective);
+
+/** Feeds one capture a minute. */
+const feedAll = (state: DetectorState, failing: readonly boolean[]) =>
+  failing.flatMap((isFailed, minute) =>
+    feed(detector, state, [60 * minute, 1, isFailed ? 1 : 0]).map((change) => ({ minute, change })),
+  );
+
+const each = (count: number, share: number, seed: number): boolean[] => {
+  const random = new Random(seed);
+  return Array.from({ length: count }, () => random.next() < share);
+};
+
+describe('the detector of an objective', () => {
+  test('reports a drop, with the rate before, and the recovery', () => {
+    const state = newState();
+    const before = each(3000, 0.03, 1);
+    const bad = each(400, 0.2, 2);
+    const after = each(3000, 0.02, 3);
+    const changes = feedAll(state, [...before, ...bad, ...after]);
+    expect(changes.map(({ change }) => change.isMissed)).toEqual([true, false]);
+    const [rang, ended] = changes;
+    expect(rang?.minute).toBeGreaterThan(3000);
+    expect(rang?.minute).toBeLessThan(3200);
+    // The change is dated within half an hour, and the rates are those of the captures.
+    expect(Math.abs((rang?.change.evidence.since ?? 0) / 60 - 3000)).toBeLessThan(30);
+    const { evidence, before: window } = rang?.change ??
+      ended?.change ?? { evidence: newState().evidence, before: newState().evidence };
+    expect(evidence.failed / evidence.cases).toBeGreaterThan(0.12);
+    expect(window.cases).toBeGreaterThan(30);
+    expect(window.cases).toBeLessThan(180);
+    expect(window.failed / window.cases).toBeLessThan(0.1);
+    expect(ended?.minute).toBeGreaterThan(3400);
+    expect(ended?.minute).toBeLessThan(4000);
+    expect(ended?.change.evidence.failed).toBeLessThan(20);
+    expect(state.missed).toBeUndefined();
+  });
+
+  test('three of four failures are no evidence', () => {
+    const state = newState();
+    expect(feedAll(state, [true, true, true, false])).toEqual([]);
+    expect(state.sum).toBeGreaterThan(0);
+  });
+
+  test('captures of the same second are spread, so that their order raises no alarm', () => {
+    const state = newState();
+    // 5% of 1,000 captures in each of 10 seconds.
+    for (let second = 0; second < 10; second += 1) expect(feed(detector, state, [second, 1000, 50])).toEqual([]);
+    // Half of them.
+    expect(feed(detector, state, [10, 1000, 500]).map(({ isMissed }) => isMissed)).toEqual([true]);
+  });
+
+  test('the rate that is shown is that of the window', () => {
+    const state = newState();
+    feed(detector, state, [0, 10, 1]);
+    feed(detector, state, [3600, 20, 1]);
+    expect(rateOf(state, objective)).toEqual({ since: 0, cases: 30, failed: 2 });
+    feed(detector, state, [7200, 30, 1]);
+    expect(rateOf(state, objective)).toEqual({ since: 3600, cases: 50, failed: 2 });
+    // A late capture counts now.
+    feed(detector, state, [10, 1, 0]);
+    expect(rateOf(state, objective)).toEqual({ since: 3600, cases: 51, failed: 2 });
+    expect(state.hours).toHaveLength(2);
+  });
+
+  test('captures that fail together need as much more', () => {
+    const together = createDetector({ ...objective, together: 5 });
+    expect(together.missed.limit).toBeGreaterThan(4 * detector.missed.limit);
+    expect(feed(detector, newState(), [0, 40, 40])).toHaveLength(1);
+    expect(feed(together, newState(), [0, 40, 40])).toEqual([]);
+  });
 });

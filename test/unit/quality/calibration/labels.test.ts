@@ -1,8 +1,10 @@
-/** Tests of the traces that are picked to be labelled, and of the weights of their labels. */
+/** The traces that are read and picked to be labelled, and the weights of their labels. */
 
 import { drawOf } from '../../../../src/captures/trace/ids.ts';
 import { isJudgeScorer, scorersFor } from '../../../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer } from '../../../../src/judge/types.ts';
+import type { ExcludedWindow } from '../../../../src/ledger/excluded.ts';
+import { assessedTraces, type Rest } from '../../../../src/quality/calibration/assessed-traces.ts';
 import { readMlflowLabels } from '../../../../src/quality/calibration/mlflow-labels.ts';
 import { labelTag, pickLabels, pickOf } from '../../../../src/quality/calibration/pick-labels.ts';
 import { calibrationReport } from '../../../../src/quality/calibration/report.ts';
@@ -52,12 +54,8 @@ describe('picks', () => {
     const tags = waiting.map((id) => pickOf(mlflow.traces.get(id)?.tags ?? {}, 'safety'));
     const [first] = tags;
     if (first === undefined) throw new Error('no pick');
-    expect(first).toMatchObject({
-      from: '2026-11-01T00:00:00.000Z',
-      to: '2026-11-08T00:00:00.000Z',
-      ...byVariant('blue'),
-    });
-    expect(first.seen).toBe('2026-11-03T00:00:00.000Z');
+    const [from, seen, to] = [1, 3, 8].map((day) => `2026-11-0${day}T00:00:00.000Z`);
+    expect(first).toMatchObject({ from, to, seen, ...byVariant('blue') });
     // All traces with a number below that of their verdict are picked, and no other.
     for (const [id, { assessments, tags: own }] of mlflow.traces) {
       const passes = JSON.stringify(assessments).includes('yes');
@@ -142,11 +140,8 @@ describe('weights', () => {
     judged(mlflow, 6000, 8);
     const picks = [await pick(mlflow, 50, WEEKS[0]), await pick(mlflow, 50, WEEKS[1])];
     const isPassed = (id: string): boolean => Number(id.split('-').at(-1)) % 5 !== 0;
-    for (const [week, { waiting }] of picks.entries())
-      label(
-        mlflow,
-        waiting.filter((id) => isPassed(id) === (week === 0)),
-      );
+    const given = picks.flatMap(({ waiting }, week) => waiting.filter((id) => isPassed(id) === (week === 0)));
+    label(mlflow, given);
     const { labels, unanswered } = await read(mlflow);
     expect([labels.length, new Set(unanswered.map(({ reason }) => reason))]).toEqual([0, new Set(['windowOpen'])]);
   });
@@ -251,11 +246,9 @@ test('calibrate counts a label for the captures that it stands for', () => {
     calibrationReport({ source: { kind: 'mlflow', where: '' }, scorers: [], pairs: given, unanswered: [] }).scorers[0];
   const [weighted, even] = [of(pairs), of(pairs.map((one) => ({ ...one, weight: 7 })))];
   expect(weighted?.agreement?.value).toBeCloseTo((45 * 18 + 20 * 2) / 1000, 12);
-  const tprs = [weighted, even].map(
-    (report) => report?.classes.find(({ value }) => value === 'yes')?.sensitivity?.value,
-  );
-  expect(tprs[0]).toBeCloseTo((45 * 18) / (45 * 18 + 30 * 2), 12);
-  expect(tprs[1]).toBeCloseTo(45 / 75, 12);
+  const tprOf = (made: typeof even) => made?.classes.find(({ value }) => value === 'yes')?.sensitivity?.value;
+  expect(tprOf(weighted)).toBeCloseTo((45 * 18) / (45 * 18 + 30 * 2), 12);
+  expect(tprOf(even)).toBeCloseTo(45 / 75, 12);
   expect(weighted?.notes.join()).toContain('stands for');
   expect(even?.notes.join()).not.toContain('stands for');
   expect(even?.agreement).toMatchObject({ hits: 65, of: 100 });
@@ -276,4 +269,38 @@ test('labels belong to the hour and the variant of their capture; others are of 
   expect(labelsByCell(all)('s', cells)).toEqual({ labels: [all[0]], others: [all[1]] });
   expect(labelsByCell([...all, label('2026-11-20T12', 'other')])('s', cells).others).toEqual([]);
   expect(labelsByCell(all)('another', cells)).toEqual({ labels: [], others: [] });
+});
+
+/** Reads traces as picks, data sets and the worst do. @returns their ids */
+async function readIds(traces: readonly object[], excluded: readonly ExcludedWindow[] = []): Promise<string[]> {
+  const rest = { repeat: async (_: object, schema: { parse(value: unknown): unknown }) => schema.parse({ traces }) };
+  const query = { experimentId: '1', excluded: async () => excluded };
+  const found = await Array.fromAsync(assessedTraces(rest as Rest, query));
+  return found.map(({ trace_id: id }) => id);
+}
+
+test('the traces of registered replays are not read', async () => {
+  const traces = [
+    { trace_id: 'traffic' },
+    { trace_id: 'replayed', tags: { replay_run: 'r', sent_by_replay: 'true' } },
+    { trace_id: 'claims', tags: { replay_run: 'r' } },
+  ];
+  expect(await readIds(traces)).toEqual(['traffic', 'claims']);
+});
+
+test('the traces of excluded windows are not read, whether they have the tag or not', async () => {
+  const at = (time: string, inference_id = 'own', sagemaker_variant_name = 'Blue') => ({
+    ...{ trace_id: `${time} ${inference_id} ${sagemaker_variant_name}`, request_time: `2026-11-20T${time}:00Z` },
+    tags: { inference_id, sagemaker_variant_name, not_traffic: 'window' },
+  });
+  const blue = [at('09:59'), at('10:00'), at('11:00'), at('12:00', 'load-1'), at('12:00')];
+  const traces = [...blue, at('10:30', 'own', 'Green')];
+  const hourMs = (hour: number) => Date.UTC(2026, 10, 20, hour);
+  const hours = (from: number, to: number) => ({ fromMs: hourMs(from), toMs: hourMs(to) });
+  const windows = [
+    { ...hours(10, 11), variant: 'Blue' },
+    { ...hours(11, 13), inferenceId: 'load-*' },
+  ];
+  const left = ['09:59 own Blue', '11:00 own Blue', '12:00 own Blue', '10:30 own Green'];
+  expect(await readIds(traces, windows)).toEqual(left);
 });
