@@ -43,16 +43,11 @@ export function testLabels(setup: () => SuiteSetup): void {
   const values = async (traceId: string) => (await expectations(traceId)).map(({ value }) => value);
 
   test('are expectations on the trace, or on the row’s span where the call carried several', async () => {
-    const { experiment, ids } = await traces(3, (trace) => ({
-      spans: [
-        ...trace.spans,
-        ...[0, 1].map((row) => ({
-          ...(trace.spans[0] as TraceRecord['spans'][number]),
-          spanId: childSpanIdOf(trace.traceId, row),
-          parentSpanId: trace.spans[0]?.spanId,
-        })),
-      ],
-    }));
+    const { experiment, ids } = await traces(3, ({ traceId, spans }) => {
+      const root = spans[0] as TraceRecord['spans'][number];
+      const spanOf = (row: number) => ({ ...root, spanId: childSpanIdOf(traceId, row), parentSpanId: root.spanId });
+      return { spans: [...spans, spanOf(0), spanOf(1)] };
+    });
     const [a = '', b = '', c = ''] = ids;
     const rows = [
       labeled(a, 'it is “yes”, of course\n'),
@@ -61,15 +56,9 @@ export function testLabels(setup: () => SuiteSetup): void {
       labeled(c, true),
     ];
     expect(await publish(experiment, rows)).toEqual(Array(4).fill('published'));
+    const source = { sourceType: 'HUMAN', sourceId: 'ground truth', createTimeMs: LABELED_AT };
     expect(await expectations(a)).toEqual([
-      expect.objectContaining({
-        value: 'it is “yes”, of course\n',
-        isExpectation: true,
-        spanId: null,
-        sourceType: 'HUMAN',
-        sourceId: 'ground truth',
-        createTimeMs: LABELED_AT,
-      }),
+      expect.objectContaining({ value: 'it is “yes”, of course\n', isExpectation: true, spanId: null, ...source }),
     ]);
     for (const [row, value, sourceId] of [
       [0, 1, 'ann@example.com'],
@@ -132,12 +121,8 @@ export function testLabels(setup: () => SuiteSetup): void {
 
     // A person edits what has just been replaced.
     await edit(late);
-    expect(
-      await publish(
-        experiment,
-        [rows[0], rows[5]].map((row) => replaced(row as LabeledRow, 'third')),
-      ),
-    ).toEqual(['published', 'EditedByPerson']);
+    const third = [rows[0], rows[5]].map((row) => replaced(row as LabeledRow, 'third'));
+    expect(await publish(experiment, third)).toEqual(['published', 'EditedByPerson']);
     const found = await Promise.all([plain, own, edited, deleted, late].map(values));
     expect(found).toEqual([['third'], ['mine'], ['edited'], [], ['edited']]);
     expect([...(await setup().client.getTraces(experiment.id, ids)).keys()]).not.toContain(gone);
@@ -159,17 +144,8 @@ export function testLabels(setup: () => SuiteSetup): void {
       labeled(c, 'yes', { scorer: 'safety', by: 'person@example.com' }),
       labeled(c, 'yes', { scorer: 'safety', by: 'ann@example.com' }),
     ];
-    const outcomes = [
-      'published',
-      'published',
-      'NotAValue',
-      'UnknownScorer',
-      'LabelOfRow',
-      'published',
-      'WrittenByPerson',
-      'published',
-    ];
-    expect(await publish(experiment, rows)).toEqual(outcomes);
+    const left: Record<number, string> = { 2: 'NotAValue', 3: 'UnknownScorer', 4: 'LabelOfRow', 6: 'WrittenByPerson' };
+    expect(await publish(experiment, rows)).toEqual(rows.map((_, n) => left[n] ?? 'published'));
     const people = async (traceId: string) => {
       const { assessments } = await reader.do<{ assessments: ReadAssessment[] }>({ do: 'get', traceId });
       const given = assessments.filter(({ sourceType }) => sourceType === 'HUMAN');
@@ -232,11 +208,8 @@ export function testLabels(setup: () => SuiteSetup): void {
     // A server that refuses or fails on everything is not a fault of the labels.
     const fails = (status: number) => {
       proxy.rule((request) => (isPost(request) ? { kind: 'reply', status } : undefined));
-      return publish(
-        experiment,
-        ids.map((id, n) => labeled(id, `${status} ${n}`, { row: 1 })),
-        client,
-      );
+      const failing = ids.map((id, n) => labeled(id, `${status} ${n}`, { row: 1 }));
+      return publish(experiment, failing, client);
     };
     await expect(fails(400)).rejects.toMatchObject({ name: 'MlflowRefused' });
     await expect(fails(500)).rejects.toMatchObject({ name: 'MlflowUnavailable' });

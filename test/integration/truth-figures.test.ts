@@ -13,16 +13,10 @@ const pick = <T>(list: readonly T[]): T => list[random.below(list.length)] as T;
 const rowsOf = (
   each: { label: LabelValue; prediction: Prediction; groups?: string[]; variant?: string }[],
 ): LabeledRow[] =>
-  each.map((one, index) => ({
-    id: `i${index}`,
-    endpoint: 'e',
-    variant: 'A',
-    second: 1_795_000_000 + index * 60,
-    traceId: `tr-${index}`,
-    timeMs: 0,
-    line: index + 1,
-    ...one,
-  }));
+  each.map((one, index) => {
+    const place = { id: `i${index}`, endpoint: 'e', variant: 'A', traceId: `tr-${index}`, timeMs: 0, line: index + 1 };
+    return { ...place, second: 1_795_000_000 + index * 60, ...one };
+  });
 async function* stream(rows: readonly LabeledRow[]) {
   yield* rows;
 }
@@ -63,13 +57,8 @@ async function reference(cases: readonly object[]): Promise<Reference[]> {
 /** The same class as files and replies write it. */
 const written = (name: string): LabelValue => {
   if (!/^[01]$|^[2-9]$/.test(name)) return name;
-  return pick([
-    name,
-    Number(name),
-    `${name}.0`,
-    ` ${name}`,
-    ...(name === '1' ? [true, 'True'] : name === '0' ? [false] : []),
-  ]);
+  const flags = name === '1' ? [true, 'True'] : name === '0' ? [false] : [];
+  return pick([name, Number(name), `${name}.0`, ` ${name}`, ...flags]);
 };
 
 interface ClassCase {
@@ -96,13 +85,8 @@ function classCase(
     labels.map((label, i) => ({ label: written(label), prediction: { value: written(predictions[i] as string) } })),
   );
   const isBinary = new Set([...labels, ...predictions]).size <= 2 && [...labels, ...predictions].includes('1');
-  return {
-    what,
-    rows,
-    sent: { kind: 'classes', labels, predictions },
-    settings: { kind: 'classes' },
-    positive: isBinary ? '1' : null,
-  };
+  const sent = { kind: 'classes', labels, predictions };
+  return { what, rows, sent, settings: { kind: 'classes' }, positive: isBinary ? '1' : null };
 }
 
 /** Two classes with the probability of the positive one, as `form` writes it. */
@@ -125,20 +109,11 @@ function probabilityCase(
   };
   const prediction = (p: number, value: string): Prediction =>
     written[form === 'mixed' ? pick(['bare', 'pair', 'beside'] as const) : form](p, value);
-  const rows = rowsOf(
-    truth.map((label, i) => ({
-      label: Number(label),
-      prediction: prediction(score[i] as number, predictions[i] as string),
-    })),
-  );
+  const predicted = (i: number) => prediction(score[i] as number, predictions[i] as string);
+  const rows = rowsOf(truth.map((label, i) => ({ label: Number(label), prediction: predicted(i) })));
   const known = new Set([...truth, ...predictions]).has('1');
-  return {
-    what,
-    rows,
-    sent: { kind: 'classes', labels: truth, predictions, score, positive: '1' },
-    settings: {},
-    positive: known ? '1' : null,
-  };
+  const sent = { kind: 'classes', labels: truth, predictions, score, positive: '1' };
+  return { what, rows, sent, settings: {}, positive: known ? '1' : null };
 }
 
 function scoresCase(what: string, names: string[], n: number, only = names): ClassCase {
@@ -152,13 +127,8 @@ function scoresCase(what: string, names: string[], n: number, only = names): Cla
   const rows = rowsOf(
     labels.map((label, i) => ({ label, prediction: { scores: scores[i] as number[], classes: names } })),
   );
-  return {
-    what,
-    rows,
-    sent: { kind: 'classes', labels, predictions, scores, columns: names },
-    settings: {},
-    positive: null,
-  };
+  const sent = { kind: 'classes', labels, predictions, scores, columns: names };
+  return { what, rows, sent, settings: {}, positive: null };
 }
 
 const many = Array.from({ length: 20 }, (_, k) => `class ${String(k).padStart(2, '0')}`);
@@ -237,17 +207,9 @@ const groupCases = (['value', 'variant'] as const).map((by) => ({ kind: 'groups'
 
 let theirs: { classes: Reference[]; numbers: Reference[]; groups: Reference[] };
 beforeAll(async () => {
-  const parts = {
-    classes: classCases.map(({ sent }) => sent),
-    numbers: numberCases.map(sentNumbers),
-    groups: groupCases,
-  };
-  const all = await reference(Object.values(parts).flat());
-  theirs = {
-    classes: all.slice(0, parts.classes.length),
-    numbers: all.slice(parts.classes.length, -parts.groups.length),
-    groups: all.slice(-parts.groups.length),
-  };
+  const [ofClasses, ofNumbers] = [classCases.map(({ sent }) => sent), numberCases.map(sentNumbers)];
+  const all = await reference([...ofClasses, ...ofNumbers, ...groupCases]);
+  theirs = { classes: all.splice(0, ofClasses.length), numbers: all.splice(0, ofNumbers.length), groups: all };
 });
 
 test('figures of classes are those of scikit-learn', async () => {
@@ -312,9 +274,8 @@ test('figures of numbers are those of scikit-learn and pandas', async () => {
 
 test('rates by variant and by column are those of pandas', async () => {
   const rows = rowsOf(
-    drawn.map(({ value, variant, label, prediction }) => ({
-      label,
-      variant,
+    drawn.map(({ value, prediction, ...one }) => ({
+      ...one,
       prediction: { value: Number(prediction) },
       groups: [value],
     })),
@@ -333,18 +294,11 @@ test('rates by variant and by column are those of pandas', async () => {
   for (const { value, selectionRate, truePositiveRate, difference } of found) {
     same(selectionRate, rates('selection')[value], `selection ${value}`);
     same(truePositiveRate, rates('truePositive')[value], `true positives ${value}`);
+    const change = (name: string) => (rates(name)[value] as number) - (rates(name)[first] as number);
     if (value === first) expect(difference).toBeUndefined();
     else {
-      same(
-        difference?.selectionRate,
-        (rates('selection')[value] as number) - (rates('selection')[first] as number),
-        'difference',
-      );
-      same(
-        difference?.truePositiveRate,
-        (rates('truePositive')[value] as number) - (rates('truePositive')[first] as number),
-        'difference',
-      );
+      same(difference?.selectionRate, change('selection'), 'difference');
+      same(difference?.truePositiveRate, change('truePositive'), 'difference');
     }
   }
 });

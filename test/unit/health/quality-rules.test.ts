@@ -38,6 +38,8 @@ const words = (all: number, empty: number): QualityCell => ({ replies: { words: 
 const completeness = (share: number): QualityCell => ({
   scorers: { ...GOOD.scorers, completeness: { 1: { captures: 40 * share, values: { yes: 40 * share } } } },
 });
+/** Forty replies of a thousand do harm. */
+const HARM = hours((ago) => judged('safety', ago < 20 ? 40 : 42, ago < 20 ? 2 : 0));
 /** The judge's version of an hour. */
 const by = (version: string) => ({ versions: { [version]: 40 } });
 
@@ -69,12 +71,7 @@ test.each<[string, Situation, words: RegExp, name?: string]>([
     'unmeasured',
   ],
   ['none applies to few', each({ unmeasured: 2 }), /^healthy/],
-  [
-    'none applies to any',
-    each({ unmeasured: 40, scorers: {} }),
-    /^not measured: 100.0% of 960 captures are not measured/,
-    'unmeasured',
-  ],
+  ['to any', each({ unmeasured: 40, scorers: {} }), /^not measured: 100.0% of 960 captures are not/, 'unmeasured'],
   [
     'no scorer can fail',
     each({ scorers: { response_words: GOOD.scorers?.fluency ?? {} } }),
@@ -88,13 +85,13 @@ test.each<[string, Situation, words: RegExp, name?: string]>([
     /^healthy: no scorer is 1 point .*; 2 replies to read: safety, 11-30 09:00 to 11-30 10:00$/,
   ],
   [
-    'two of few do, which the interval is beyond',
+    'two of few do',
     hours((ago) => judged('safety', ago === 3 ? 0 : 2, ago === 3 ? 2 : 0)),
-    /^healthy: .*; 2 replies to read/,
+    /^healthy: .*; 2 replies to/,
   ],
   [
     'forty of a thousand do',
-    hours((ago) => judged('safety', ago < 20 ? 40 : 42, ago < 20 ? 2 : 0)),
+    HARM,
     /^bad: safety: 4.0% \(99.88%: 2.3% to 6.4%\) of 1,008 replies fail; by default, 2.0% is bad; safety: 96.0% good in the last 24 hours, .*; 40 replies to read/,
     'bound',
   ],
@@ -138,7 +135,7 @@ test.each<[string, Situation, words: RegExp, name?: string]>([
   [
     'over two weeks',
     fluency((ago) => Math.max(2, Math.round(8 - ago / 48))),
-    /^needs a look: .* in the last 14 days, /,
+    /^needs a look: .* last 14 days, /,
     'fall',
   ],
   [
@@ -199,12 +196,7 @@ test.each<[string, Situation, words: RegExp, name?: string]>([
     /^healthy/,
   ],
   // What a healthy state excludes.
-  [
-    'it is the first day',
-    { hours: 20 },
-    /^too little to tell: falls are known from a day after the first capture on$/,
-    'excluded',
-  ],
+  ['it is the first day', { hours: 20 }, /^too little to tell: falls are known from a day after .* on$/, 'excluded'],
   [
     'the first days are compared with what there is',
     { ...fluency(() => 2), hours: 100 },
@@ -271,20 +263,14 @@ test('an objective decides in place of a default, but not of harm, and its figur
   expect(await of(task, 'completeness', 0.6, { bound: { atLeast: 0.5 } })).toMatchObject([
     { name: 'objective', state: 'healthy' },
   ]);
-  expect(await of(task, 'completeness', 0.6)).toMatchObject([
-    {
-      state: 'needs a look',
-      message: expect.stringMatching(/; the interval is wholly beyond the objective, with 99.88%$/),
-    },
-  ]);
-  expect(await of(task, 'completeness', 0.877)).toMatchObject([
-    {
-      state: 'too little to tell',
-      message: expect.stringMatching(/; the interval is wholly beyond the objective, though not with 99.88%$/),
-    },
-  ]);
-  const harm = hours((ago) => judged('safety', ago < 20 ? 40 : 42, ago < 20 ? 2 : 0));
-  expect(await of(harm, 'safety', 0.96)).toMatchObject([
+  for (const [value, state, level] of [
+    [0.6, 'needs a look', 'with 99.88%'],
+    [0.877, 'too little to tell', 'though not with 99.88%'],
+  ] as const) {
+    const message = expect.stringContaining(`; the interval is wholly beyond the objective, ${level}`);
+    expect(await of(task, 'completeness', value)).toMatchObject([{ state, message }]);
+  }
+  expect(await of(HARM, 'safety', 0.96)).toMatchObject([
     { name: 'bound', state: 'bad' },
     { name: 'objective', state: 'healthy' },
   ]);

@@ -39,6 +39,8 @@ useAskedStack();
 const with_ = (more: QualityCell): Situation => ({
   hour: (ago) => ({ blue: ago === 3 ? { ...GOOD, ...more } : GOOD }),
 });
+/** The same in each hour. */
+const each = (more: QualityCell): Situation => ({ hour: () => ({ blue: { ...GOOD, ...more } }) });
 const scored = (scorer: string, yes: number, no: number): QualityCell => ({
   scorers: { ...GOOD.scorers, [scorer]: { 0.25: { captures: 40, values: { yes, no } } } },
 });
@@ -58,34 +60,20 @@ const retryOf = (name: string, run: string, status: Ran['status'] = 'SUCCEEDED',
   input: { retry: { run, what } },
 });
 const dryRunOf = (run: string): Ran => ({ ...retryOf('dry', run), input: { ...retryOf('', run).input, dryRun: true } });
-const alarm = (id: string): Situation['answers'] => ({
-  DescribeAlarms: [
-    200,
-    {
-      MetricAlarms: [
-        {
-          AlarmName: `sagemaker-monitoring-test-${id}`,
-          AlarmDescription: 'Something. What to do: …',
-          StateUpdatedTimestamp: NOW_MS / 1000,
-        },
-        // Of another stack, whose prefix begins with this one's.
-        { AlarmName: 'sagemaker-monitoring-test-b-RunFailed', AlarmDescription: 'Other. What to do: …' },
-      ],
-    },
-  ],
-});
-const DENIED = {
-  DescribeAlarms: [403, { __type: 'AccessDeniedException', message: 'no' }],
-} satisfies Situation['answers'];
+function alarm(id: string): Situation {
+  const on = { AlarmDescription: 'Something. What to do: …', StateUpdatedTimestamp: NOW_MS / 1000 };
+  // The second one is of another stack, whose prefix begins with this one's.
+  const names = [`test-${id}`, 'test-b-RunFailed'].map((name) => `sagemaker-monitoring-${name}`);
+  const MetricAlarms = names.map((AlarmName) => ({ AlarmName, ...on }));
+  return { answers: { DescribeAlarms: [200, { MetricAlarms }] } };
+}
+const DENIED: Situation['answers'] = { DescribeAlarms: [403, { __type: 'AccessDeniedException', message: 'no' }] };
 const spent = (usd: number): Situation => ({
   answers: { GetItem: [200, { Item: { committed: { N: String(usd * 1e9) } } }] },
 });
-const worseVariant =
-  (variant: string): Situation['hour'] =>
-  () => ({
-    blue: GOOD,
-    [variant]: { ...GOOD, ...scored('fluency', 5, 5) },
-  });
+const worseVariant = (variant: string): Situation => ({
+  hour: () => ({ blue: GOOD, [variant]: { ...GOOD, ...scored('fluency', 5, 5) } }),
+});
 
 test.each<[string, Situation, words: RegExp, name?: string]>([
   [
@@ -99,12 +87,7 @@ test.each<[string, Situation, words: RegExp, name?: string]>([
     /^bad: captures are missing: 40 captures of 120 invocations of variant blue from 2026-11-30 08:00 UTC to 11-30 11:00, and Data Capture takes 100%$/,
     'captures',
   ],
-  [
-    'there never were captures, but calls',
-    { hours: 0, ran: [], answers: CALLED },
-    /^bad: captures are missing: 0 captures of 120 invocations/,
-    'captures',
-  ],
+  ['none ever came, but calls', { hours: 0, ran: [], answers: CALLED }, /^bad: .* 0 captures of 120 inv/, 'captures'],
   [
     'the endpoint gets no calls',
     { hour: until(48), ran: [] },
@@ -175,12 +158,7 @@ test.each<[string, Situation, words: RegExp, name?: string]>([
     /^needs a look: 10.0% \(99.89%: 8.1% to 12.1%\) of 2,400 calls are replies of 5XX by CloudWatch$/,
     'failed-calls',
   ],
-  [
-    'half of them do',
-    { answers: called({ hourly: { blue: [80, 0, 40] } }) },
-    /^bad: 50.0% .* of 1,920 calls are replies of 5XX by CloudWatch$/,
-    'failed-calls',
-  ],
+  ['half of them do', { answers: called({ hourly: { blue: [80, 0, 40] } }) }, /^bad: 50.0% .* of 1,920 calls are/],
   ['few calls have no reply', with_({ failedCalls: { timeout: 4 } }), /^healthy/],
   [
     'there are few captures',
@@ -196,7 +174,7 @@ test.each<[string, Situation, words: RegExp, name?: string]>([
   ],
   [
     'a tenth of the replies are errors',
-    { hour: () => ({ blue: { ...GOOD, errorReplies: 4, errorKinds: { 503: 4 } } }) },
+    each({ errorReplies: 4, errorKinds: { 503: 4 } }),
     /^needs a look: 10.0% \(99.89%: 7.1% to 13.5%\) of the captures are error replies \(503 96\)/,
     'error-replies',
   ],
@@ -206,12 +184,7 @@ test.each<[string, Situation, words: RegExp, name?: string]>([
     /^too little to tell: .*10 captures, of at least 30.*; 2 lines in quarantine, 16.7% /,
     'captures',
   ],
-  [
-    'most replies are errors',
-    { hour: () => ({ blue: { ...GOOD, errorReplies: 30 } }) },
-    /^bad: 75.0% \(.*\) of the captures/,
-    'error-replies',
-  ],
+  ['most replies are errors', each({ errorReplies: 30 }), /^bad: 75.0% \(.*\) of the captures/, 'error-replies'],
   [
     'most replies of a variant are errors',
     { hour: () => ({ blue: { ...GOOD, captures: 400 }, green: { ...GOOD, errorReplies: 20 } }) },
@@ -220,45 +193,26 @@ test.each<[string, Situation, words: RegExp, name?: string]>([
   ],
   [
     'a variant is worse',
-    { hour: worseVariant('green') },
+    worseVariant('green'),
     /^needs a look: variant green is worse than blue: fluency 40 points$/,
     'variant-differs',
   ],
-  [
-    'a shadow variant is worse',
-    { hour: worseVariant('next') },
-    /^needs a look: shadow variant next is worse than blue/,
-    'variant-differs',
-  ],
-  [
-    'lines are in quarantine',
-    with_({ quarantined: { NotJson: 2 } }),
-    /^healthy: .*; 2 lines in quarantine \(NotJson 2\)$/,
-  ],
+  ['a shadow variant is', worseVariant('next'), /^needs a look: shadow variant next is worse than/, 'variant-differs'],
+  ['lines are in quarantine', with_({ quarantined: { NotJson: 2 } }), /^healthy: .*; 2 lines in .* \(NotJson 2\)$/],
   [
     'a few percent of the lines are in quarantine',
-    { hour: () => ({ blue: { ...GOOD, quarantined: { NotJson: 2 } } }) },
+    each({ quarantined: { NotJson: 2 } }),
     /^needs a look: 48 lines in quarantine, 4.8% \(99.89%: 2.9% to 7.3%\) \(NotJson 48\)$/,
     'quarantine',
   ],
-  [
-    'most lines are in quarantine',
-    { hour: () => ({ blue: { ...GOOD, quarantined: { NotJson: 60 } } }) },
-    /^bad: 1,440 lines in quarantine, 60.0% /,
-    'quarantine',
-  ],
+  ['most lines are', each({ quarantined: { NotJson: 60 } }), /^bad: 1,440 lines in quarantine, 60.0% /, 'quarantine'],
   [
     'verdicts are held',
     with_({ notJudged: { safety: { held: 12, notSampled: 500 } } }),
     /^needs a look: 12 verdicts are missing \(held by the budget 12\)/,
     'not-judged',
   ],
-  [
-    'the judge failed',
-    with_({ notJudged: { safety: { failed: 2 } } }),
-    /^needs a look: 2 verdicts are missing \(failed 2\)/,
-    'not-judged',
-  ],
+  ['the judge failed', with_({ notJudged: { safety: { failed: 2 } } }), /^needs a look: 2 verdicts .* \(failed 2\)/],
   ['a run failed', { ran: [FAILED] }, /^bad: run files-7 failed \(RunIncomplete\)/, 'run-failed'],
   ['a retry has made it whole', { ran: [FAILED, retryOf('again', 'files-7')] }, /^healthy/],
   [
@@ -277,12 +231,7 @@ test.each<[string, Situation, words: RegExp, name?: string]>([
     /^bad: run files-7 failed/,
     'run-failed',
   ],
-  [
-    'a run that started before the window failed in it',
-    { ran: [{ ...FAILED, ago: 30, endedAgo: 2 }] },
-    /^bad: run files-7 failed/,
-    'run-failed',
-  ],
+  ['one that began before the window did', { ran: [{ ...FAILED, ago: 30, endedAgo: 2 }] }, /^bad: run files-7 failed/],
   [
     'a retry failed too',
     { ran: [FAILED, retryOf('again', 'files-7', 'FAILED')] },
@@ -291,11 +240,11 @@ test.each<[string, Situation, words: RegExp, name?: string]>([
   ],
   [
     'an alarm is on',
-    { answers: alarm('JudgeThrottled') },
+    alarm('JudgeThrottled'),
     /^needs a look: alarm JudgeThrottled is on since 2026-11-30 12:20 UTC: Something$/,
     'alarm',
   ],
-  ['events are lost', { answers: alarm('EventLost') }, /^bad: alarm EventLost is on/, 'alarm'],
+  ['events are lost', alarm('EventLost'), /^bad: alarm EventLost is on/, 'alarm'],
   [
     'the budget will end before the day does',
     spent(11.5),
@@ -303,25 +252,10 @@ test.each<[string, Situation, words: RegExp, name?: string]>([
     'budget',
   ],
   ['it lasts for the day', spent(10), /^healthy/],
-  [
-    'it is used up',
-    spent(20.5),
-    /^needs a look: .*it is used up; EVALUATION_SAMPLE_RATE=0.5 would last, or less$/,
-    'budget',
-  ],
+  ['it is used up', spent(20.5), /^needs a look: .*it is used up; EVALUATION_SAMPLE_RATE=0.5 would last, or less$/],
   ['alarms may not be read', { answers: DENIED }, /^could not ask: could not ask about alarms: AccessDenied/, 'alarm'],
-  [
-    'something is bad, and alarms may not be read',
-    { answers: DENIED, ran: [FAILED] },
-    /^bad: run files-7/,
-    'run-failed',
-  ],
-  [
-    'alarms may not be read, and there is little',
-    { answers: DENIED, hour: until(48), ran: [] },
-    /^could not ask/,
-    'alarm',
-  ],
+  ['alarms may not, and something is bad', { answers: DENIED, ran: [FAILED] }, /^bad: run files-7/, 'run-failed'],
+  ['alarms may not, and there is little', { answers: DENIED, hour: until(48), ran: [] }, /^could not ask/, 'alarm'],
 ])('%s', async (_, situation, words, ...[name]) => {
   const health = await statusOf(situation);
   expect(health.words).toMatch(words);
