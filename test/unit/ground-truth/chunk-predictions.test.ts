@@ -30,6 +30,8 @@ function decoded(record: object, options: DecodeOptions = {}): Capture {
 const csv = (request: string, reply: string): object =>
   captureOf(sideOf('INPUT', request, 'text/csv', 'plain'), sideOf('OUTPUT', reply, 'text/csv', 'plain'));
 const json = (request: unknown, reply: unknown): object => jsonRecord(request, reply);
+const chatOf = (content: string): object =>
+  json({ messages: [{ role: 'user', content: 'Fern?' }] }, { choices: [{ message: { role: 'assistant', content } }] });
 
 const rowsOf = (capture: Capture, given: object = {}, key = KEY): PredictionRow[] =>
   predictionRows(capture, 'tr-1', { key, endpointName: 'own' }, groundTruthSchema.parse(given));
@@ -98,20 +100,16 @@ describe('the rows of a capture', () => {
   });
 
   test('of a conversation are its first reply as hashes', () => {
-    const chat = json(
-      { messages: [{ role: 'user', content: 'Fern?' }] },
-      { choices: [{ message: { role: 'assistant', content: 'Yes.' } }] },
-    );
-    expect(rowsOf(decoded(chat))).toMatchObject([{ id: 'event', prediction: { text: textHashes('Yes.') } }]);
-    expect(rowsOf(decoded(chat), { kind: 'classes' })).toMatchObject([{ prediction: { value: 'Yes.' } }]);
+    expect(rowsOf(decoded(chatOf('Yes.')))).toMatchObject([{ id: 'event', prediction: { text: textHashes('Yes.') } }]);
+    expect(rowsOf(decoded(chatOf('Yes.')), { kind: 'classes' })).toMatchObject([{ prediction: { value: 'Yes.' } }]);
     const batch = json({ inputs: ['a?', 'b?'] }, [{ generated_text: 'a!' }, { generated_text: 'b!' }]);
     expect(rowsOf(decoded(batch))).toMatchObject([
       { id: 'event_0', row: 0, prediction: { text: textHashes('a!') } },
       { id: 'event_1', row: 1, prediction: { text: textHashes('b!') } },
     ]);
-    const answer = { role: 'assistant', content: ' {"class":"spam","why":"…"}' };
-    const structured = json({ messages: [{ role: 'user', content: 'x' }] }, { choices: [{ message: answer }] });
-    expect(rowsOf(decoded(structured), { prediction: 'class' })).toMatchObject([{ prediction: { value: 'spam' } }]);
+    expect(rowsOf(decoded(chatOf(' {"class":"spam","why":"…"}')), { prediction: 'class' })).toMatchObject([
+      { prediction: { value: 'spam' } },
+    ]);
   });
 
   test('are none where there is nothing to compare, or nothing to find it by', () => {
@@ -153,7 +151,7 @@ async function written(
   for (const [name, capture] of captures) predictions.add(capture, traceOf(name), PLACE);
   const traced = captures.map(([name, { inferenceTimeMs }]) => tracedRow(traceOf(name), KEY, inferenceTimeMs));
   const rows = traced.map((row) => (refused.has(row.traceId ?? '') ? { ...row, outcome: 'refused' } : row));
-  await predictions.write({ storage: storage.storage, workBucket: 'work' }, rows);
+  await predictions.write(storage.work, rows);
 }
 
 const allRows = (storage: MemoryStorage) => storedPredictions(storage.storage);
@@ -195,18 +193,12 @@ describe('the rows of a chunk', () => {
 
   test('have neither ids nor hashes, scores and groups with 0 days, but what is counted', async () => {
     const storage = new MemoryStorage();
-    const chat = json(
-      { messages: [{ role: 'user', content: 'Fern?' }] },
-      { choices: [{ message: { content: 'Yes.' } }] },
-    );
     const likeliest = json({ instances: [{ x: 1 }] }, { predictions: [[0.1, 0.7, 0.2]] });
-    const captures = [csv('1,2\n', '0.5\n'), csv('1,2\n', `"${'long '.repeat(20)}"\n`), chat, likeliest];
+    const captures = [csv('1,2\n', '0.5\n'), csv('1,2\n', `"${'long '.repeat(20)}"\n`), chatOf('Yes.'), likeliest];
     const named = captures.map((record, at): [string, Capture] => [String(at), decoded(record)]);
     await written(storage, named, { days: 0, groups: ['0'] });
     expect(keysOf(storage)).toEqual(['ledger/inferences/dt=2026-03-04/05-05.parquet']);
-    const rows = await Array.fromAsync(
-      readFiles({ storage: storage.storage, workBucket: 'b' }, 'inferences', storage.objects.keys()),
-    );
+    const rows = await Array.fromAsync(readFiles(storage.work, 'inferences', storage.objects.keys()));
     const called = { endpoint: 'fern-house', variant: 'blue', hour: '2026-03-04T05', precedence: 1n, isCounted: true };
     const time = Date.UTC(2026, 2, 4, 5, 6, 7);
     expect(rows.flat()).toEqual([
@@ -231,10 +223,8 @@ describe('the rows of a chunk', () => {
     const storage = new MemoryStorage();
     const lines = Array.from({ length: 10_000 }, (_, row) => `${row}`).join('\n');
     const names = ['a', 'b', 'c'];
-    await written(
-      storage,
-      names.map((name) => [name, decoded(csv(lines, lines))]),
-    );
+    const captures = names.map((name): [string, Capture] => [name, decoded(csv(lines, lines))]);
+    await written(storage, captures);
     expect(storage.objects.size).toBe(4);
     const rows = await allRows(storage);
     expect(rows.map(({ id, row }) => [id, row])).toEqual(

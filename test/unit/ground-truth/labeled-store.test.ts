@@ -13,16 +13,8 @@ import { MemoryStorage } from '../../doubles/memory-storage.ts';
 
 const HOUR = '2026-11-20T10';
 const row = (id: string, more: Partial<LabeledRow> = {}): LabeledRow => ({
-  id,
-  endpoint: 'e',
-  variant: 'v',
-  second: Date.parse(`${HOUR}:00:00Z`) / 1000,
-  traceId: `tr-${id}`,
-  prediction: { value: 1 },
-  label: 1,
-  timeMs: 5,
-  line: 1,
-  ...more,
+  ...{ id, endpoint: 'e', variant: 'v', second: Date.parse(`${HOUR}:00:00Z`) / 1000, traceId: `tr-${id}` },
+  ...{ prediction: { value: 1 }, label: 1, timeMs: 5, line: 1, ...more },
 });
 const adding = (...rows: LabeledRow[]) =>
   async function* (draft: HourDraft) {
@@ -32,9 +24,7 @@ const adding = (...rows: LabeledRow[]) =>
   };
 
 async function stored(memory: MemoryStorage, hours = [HOUR]): Promise<LabeledRow[]> {
-  const rows: LabeledRow[] = [];
-  for await (const each of readLabeled(memory.work, hours)) rows.push(each);
-  return rows;
+  return Array.fromAsync(readLabeled(memory.work, hours));
 }
 
 test('rows are as they were written, whatever their texts contain', async () => {
@@ -106,20 +96,17 @@ test('an hour that changes between its facts and its bytes is read again; one th
   meanwhile.mockRestore();
   jest.spyOn(memory, 'putIf').mockResolvedValue(undefined);
   jest.spyOn(Math, 'random').mockReturnValue(0);
-  await expect(rewriteHour(memory.work, HOUR, adding(row('c')))).rejects.toMatchObject({
-    name: 'StorageUnavailable',
-  });
+  const written = rewriteHour(memory.work, HOUR, adding(row('c')));
+  await expect(written).rejects.toMatchObject({ name: 'StorageUnavailable' });
   jest.restoreAllMocks();
 });
 
+/** Random bytes, so that the first line survives the cut. */
+const CUT = `{"settled":{}}\n{"id":"${randomBytes(9_000).toString('base64')}"}`;
+
 test.each([
   ['not gzip', Buffer.from('rows'), 'NotGzip'],
-  // Random bytes, so that the first line survives the cut.
-  [
-    'cut off',
-    gzipSync(`{"settled":{}}\n{"id":"${randomBytes(9_000).toString('base64')}"}`).subarray(0, 6_000),
-    'NotGzip',
-  ],
+  ['cut off', gzipSync(CUT).subarray(0, 6_000), 'NotGzip'],
   ['not JSON', gzipSync('{"settled":{}}\n<html>\n'), 'StorageUnavailable'],
 ])('an object that is %s is no empty hour', async (_, bytes, name) => {
   const memory = new MemoryStorage();

@@ -23,21 +23,12 @@ const BEGAN = Date.parse('2026-11-25T00:00:00Z');
 
 /** Writes labeled rows to an hour; of `count`, `right` are right. */
 async function label(hour: string, count: number, right: number, more: Partial<LabeledRow> = {}) {
-  const rows = Array.from(
-    { length: count },
-    (_, i): LabeledRow => ({
-      id: `${hour}-${more.variant ?? 'A'}-${i}`,
-      endpoint: 'e',
-      variant: 'A',
-      second: Date.parse(`${hour}:30:00Z`) / 1000,
-      traceId: 'tr',
-      timeMs: 0,
-      line: i + 1,
-      label: i % 2,
-      prediction: { value: i < right ? i % 2 : 1 - (i % 2) },
-      ...more,
-    }),
-  );
+  const second = Date.parse(`${hour}:30:00Z`) / 1000;
+  const rowOf = (i: number): LabeledRow => ({
+    ...{ id: `${hour}-${more.variant ?? 'A'}-${i}`, endpoint: 'e', variant: 'A', second, traceId: 'tr', timeMs: 0 },
+    ...{ line: i + 1, label: i % 2, prediction: { value: i < right ? i % 2 : 1 - (i % 2) }, ...more },
+  });
+  const rows = Array.from({ length: count }, (_, i) => rowOf(i));
   await rewriteHour(memory.work, hour, async function* (draft) {
     draft.changed = true;
     yield* draft.rows;
@@ -48,7 +39,6 @@ async function label(hour: string, count: number, right: number, more: Partial<L
 
 const run = async (objectives: object[], truth: object = {}, remainingMs?: () => number) => {
   const environment = {
-    WORK_BUCKET: 'work',
     SHADOW_VARIANTS: 'Shadow,Dark',
     QUALITY_OBJECTIVES: JSON.stringify(objectives),
     GROUND_TRUTH: JSON.stringify({ days: 400, ...truth }),
@@ -143,11 +133,10 @@ test('only changed windows are measured, the first of which ends with the latest
   await label('2026-11-12T10', 100, 95);
   await run([{ accuracy: { atLeast: 0.9 } }]);
   expect(shown()).toEqual([{ Objective: 'accuracy', TrueValue: 0.95 }]);
-  expect([...memory.objects.keys()].filter((key) => key.startsWith(areaOf('truthReports')))).toEqual([
-    truthKeys.reports('2026-11-12', 'statistics.json'),
-    truthKeys.reports('2026-11-12', 'constraints.json'),
-    truthKeys.reports('2026-11-12', 'constraint_violations.json'),
-  ]);
+  const files = ['statistics.json', 'constraints.json', 'constraint_violations.json'];
+  expect([...memory.objects.keys()].filter((key) => key.startsWith(areaOf('truthReports')))).toEqual(
+    files.map((file) => truthKeys.reports('2026-11-12', file)),
+  );
   // An earlier run was killed after its join.
   published.length = 0;
   memory.put(truthKeys.toPublish('2026-11-20T10', 'etag'), {});
@@ -302,9 +291,7 @@ test("the files and metrics of a day have Model Monitor's form: two classes", as
     auc: { threshold: 0.5, comparison_operator: 'LessThanThreshold' },
   });
   const { violations: all } = violations.parse(report('2026-11-20', 'constraint_violations.json'));
-  expect(all.map((each) => [each.metric_name, each.constraint_check_type])).toEqual([
-    ['accuracy', 'LessThanThreshold'],
-  ]);
+  expect(all).toMatchObject([{ metric_name: 'accuracy', constraint_check_type: 'LessThanThreshold' }]);
   expect(all[0]?.description).toMatch(/^Metric accuracy with 0\.7 \+\/- 0\.0\d+ was LessThanThreshold '0\.9'$/);
   const own = published.find(({ MonitoringSchedule }) => MonitoringSchedule !== undefined) as {
     _aws: { CloudWatchMetrics: { Namespace: string; Dimensions: string[][] }[] };
@@ -329,10 +316,7 @@ test("the files of a day have Model Monitor's form: more classes, numbers, few r
   // The counts of AWS's example of two classes; here, with one more class.
   const words = ['a', 'b', 'c'].map((name) => ({ label: name, prediction: { value: name === 'c' ? 'a' : name } }));
   const [many, limits, broken] = await day(words, [{ accuracy: { atLeast: 0.9 } }, { f1: { atLeast: 0.9 } }]);
-  const found = statistics.parse(many).multiclass_classification_metrics as unknown as Record<
-    string,
-    { value: number }
-  >;
+  const found = statistics.parse(many).multiclass_classification_metrics as Record<string, { value: number }>;
   expect(found.weighted_f1?.value).toBeCloseTo((2 / 3 + 1) / 3, 12);
   expect(found.accuracy).toEqual({ value: 2 / 3, standard_deviation: 'NaN' });
   // Model Monitor's F1 of more than two classes is weighted, and that of the objective is the mean of the classes.

@@ -78,13 +78,11 @@ test.each([
 ] as const)('%s is said as of a label file, and labels that were read before do not count', async (thrown, name) => {
   const labels = Array.from({ length: 60_000 }, (_, n) => `{"id":"${n}","label":1}\n`).join('');
   memory.put('f.jsonl', labels);
-  jest.spyOn(memory, 'read').mockImplementation(
-    async () =>
-      (async function* () {
-        yield Buffer.from(labels);
-        throw new PermanentError(thrown, 'The capture file …');
-      })() as never,
-  );
+  const broken = async function* () {
+    yield Buffer.from(labels);
+    throw new PermanentError(thrown, 'The capture file …');
+  };
+  jest.spyOn(memory, 'read').mockImplementation(async () => broken() as never);
   const input = { bucket: 'b', key: 'f.jsonl' };
   const [report] = await read(input);
   expect(report).toMatchObject({ counts: { lines: 0 }, parts: [], error: { name } });
@@ -145,9 +143,7 @@ test('the labels of a large file are in parts, and their report counts all lines
   expect(report?.parts.map(({ lines: own }) => own)).toEqual([25_000, 25_000, 25_000, 25_000, 19_880]);
   expect(report?.reasons).toEqual({ NotALabel: 120 });
   expect(report?.faults).toHaveLength(100);
-  const segments: string[] = [];
-  for await (const name of listSegments(memory.work)) segments.push(name);
-  expect(segments).toHaveLength(5);
+  expect(await Array.fromAsync(listSegments(memory.work))).toHaveLength(5);
 });
 
 test('a part that a slow second read writes after its labels were joined is no labels', async () => {
@@ -176,16 +172,12 @@ test('a file for which the time is too short is the first of the next invocation
   const first = await readLabelFiles(input, null, deps);
   expect(first).toMatchObject({ cursor: 'l/a.jsonl', files: [expect.any(String)] });
   leftMs = 900_000;
+  const reportIn = ({ files }: { files: string[] }) => JSON.parse(String(memory.objects.get(files[0] ?? '')));
   const enough = await readLabelFiles(input, first.cursor, deps);
-  expect(JSON.parse(memory.objects.get(enough.files[0] as string)?.toString() ?? '')).toMatchObject({
-    counts: { lines: 30_000, waiting: 30_000 },
-  });
+  expect(reportIn(enough)).toMatchObject({ counts: { lines: 30_000, waiting: 30_000 } });
   memory.put('l/c.jsonl', LINE.repeat(60_000));
   leftMs = 200_000;
   const never = await readLabelFiles(input, 'l/b.jsonl', deps);
   expect(never.cursor).toBeNull();
-  expect(JSON.parse(memory.objects.get(never.files[0] as string)?.toString() ?? '')).toMatchObject({
-    counts: { lines: 0 },
-    error: { name: 'LabelFileTooLarge' },
-  });
+  expect(reportIn(never)).toMatchObject({ counts: { lines: 0 }, error: { name: 'LabelFileTooLarge' } });
 });

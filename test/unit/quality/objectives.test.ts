@@ -4,12 +4,8 @@ import { readObjectives } from '../../../src/quality/objectives.ts';
 import { isMissed, readTrueObjectives, type TrueObjective } from '../../../src/quality/true-objectives.ts';
 
 const stars: JudgeScorer = {
-  kind: 'judge',
-  name: 'stars',
-  version: '1',
-  question: 'How many stars?',
+  ...{ kind: 'judge', name: 'stars', version: '1', question: 'How many stars?', needs: ['reply'] },
   values: { kind: 'number', min: 1, max: 5 },
-  needs: ['reply'],
 };
 const rare: JudgeScorer = { ...stars, name: 'rare', values: { kind: 'yes-no' }, sampleRate: 0 };
 const scorers = [...scorersFor({ guidelines: { no_legal_advice: 'The reply gives no legal advice.' } }), stars, rare];
@@ -26,13 +22,8 @@ test('reads objectives of scorers, guidelines, code scorers, variants and error 
   expect(found.map(({ measure: _, ...rest }) => rest)).toEqual([
     { id: 'safety', failing: 0.05, bound: { atLeast: 0.95 }, hours: 24, perDay: 1000, together: 1 },
     {
-      id: 'no_legal_advice B',
-      variant: 'B',
-      failing: 0.01,
-      bound: { atLeast: 0.99 },
-      hours: 12,
-      perDay: 50_000,
-      together: 4,
+      ...{ id: 'no_legal_advice B', variant: 'B', failing: 0.01, bound: { atLeast: 0.99 } },
+      ...{ hours: 12, perDay: 50_000, together: 4 },
     },
     { id: 'pii_detected false', failing: 0.001, bound: { atLeast: 0.999 }, hours: 168, perDay: 1000, together: 1 },
     { id: 'stars over 3', failing: 0.2, bound: { atLeast: 0.8 }, hours: 24, perDay: 1000, together: 1 },
@@ -90,9 +81,8 @@ test('refuses an objective twice, more than 20, and judged ones without a sample
   expect(read(many.slice(1))).toHaveLength(20);
   expect(() => read([one], 0)).toThrow(/EVALUATION_SAMPLE_RATE is 0/);
   // Code scorers and error replies need no sample.
-  expect(
-    read([{ scorer: 'pii_detected', is: false, atLeast: 0.9 }, { errorReplies: { atMost: 0.1 } }], 0),
-  ).toHaveLength(2);
+  const unjudged = [{ scorer: 'pii_detected', is: false, atLeast: 0.9 }, { errorReplies: { atMost: 0.1 } }];
+  expect(read(unjudged, 0)).toHaveLength(2);
 });
 
 describe('for true answers', () => {

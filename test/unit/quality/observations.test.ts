@@ -15,11 +15,8 @@ const OBJECTIVES = [
   { scorer: 'pii_detected', is: false, atLeast: 0.99 },
   { errorReplies: { atMost: 0.02 } },
 ];
-const observer = (over: { ALARM_QUOTES?: boolean } = {}) =>
-  observerOf(
-    { QUALITY_OBJECTIVES: OBJECTIVES, EVALUATION_SAMPLE_RATE: 1, ALARM_QUOTES: over.ALARM_QUOTES ?? false },
-    scorersFor(),
-  );
+const SETTINGS = { QUALITY_OBJECTIVES: OBJECTIVES, EVALUATION_SAMPLE_RATE: 1, ALARM_QUOTES: false };
+const observer = (over: { ALARM_QUOTES?: boolean } = {}) => observerOf({ ...SETTINGS, ...over }, scorersFor());
 const verdict = (name: string, value: string | boolean, more: Partial<CountedVerdict> = {}): CountedVerdict => ({
   name,
   value,
@@ -33,15 +30,9 @@ const verdict = (name: string, value: string | boolean, more: Partial<CountedVer
 let traces = 0;
 function capture(ageS: number, more: Partial<CountedCapture> = {}): CountedCapture {
   traces += 1;
-  return {
-    traceId: `tr-${traces}`,
-    facts: { inferenceMs: Date.now() - ageS * 1000, variant: 'A', isError: false },
-    chances: chancesOf({ sampleRate: 1 }),
-    isWritten: true,
-    verdicts: [],
-    replaced: [],
-    ...more,
-  };
+  const facts = { inferenceMs: Date.now() - ageS * 1000, variant: 'A', isError: false };
+  const chances = chancesOf({ sampleRate: 1 });
+  return { traceId: `tr-${traces}`, facts, chances, isWritten: true, verdicts: [], replaced: [], ...more };
 }
 
 const shown = (captures: readonly CountedCapture[], observe = observer()) => observedOf(captures, observe);
@@ -89,7 +80,7 @@ test('what a rule has judged counts only if the sample would have drawn it', () 
 
 test('numbers are counted by measure at any age', () => {
   const QUALITY_OBJECTIVES = [{ scorer: 'response_words', valueUnder: 100, atLeast: 0.9 }];
-  const settings = { QUALITY_OBJECTIVES, EVALUATION_SAMPLE_RATE: 1, ALARM_QUOTES: false };
+  const settings = { ...SETTINGS, QUALITY_OBJECTIVES };
   const words = (value: number) => ({ ...verdict('response_words', ''), value, sourceType: 'CODE' as const });
   const captures = [capture(90_000, { verdicts: [words(99)] }), capture(90_000, { verdicts: [words(100)] })];
   const { quality = {} } = countedBy(captures, observerOf(settings, scorersFor()));
@@ -123,23 +114,16 @@ test('keeps the five captures that fail most, with the judge’s words only if t
     });
     return shown(captures, observer(over))?.failures.safety ?? [];
   };
-  expect(failures({}).map(({ traceId }) => traceId)).toEqual([
-    'tr-age-15',
-    'tr-age-1',
-    'tr-age-2',
-    'tr-age-3',
-    'tr-age-4',
-  ]);
+  expect(failures({}).map(({ traceId }) => traceId)).toEqual([15, 1, 2, 3, 4].map((age) => `tr-age-${age}`));
   const badness = { failing: 2, severity: 'harm', causes: 2 };
   expect(failures({})[0]).toEqual({ traceId: 'tr-age-15', second: expect.any(Number), variant: 'A', ...badness });
   expect(failures({ ALARM_QUOTES: true })[0]?.said).toBe('about safety');
 });
 
 test('without objectives there is nothing to observe, and without a judge only error replies', () => {
-  const settings = { EVALUATION_SAMPLE_RATE: 1, ALARM_QUOTES: false };
-  expect(observerOf({ ...settings, QUALITY_OBJECTIVES: [] }, scorersFor())).toBeUndefined();
-  expect(observerOf({ ...settings, QUALITY_OBJECTIVES: OBJECTIVES.slice(0, 3) })).toBeUndefined();
-  const unjudged = observerOf({ ...settings, QUALITY_OBJECTIVES: OBJECTIVES });
+  expect(observerOf({ ...SETTINGS, QUALITY_OBJECTIVES: [] }, scorersFor())).toBeUndefined();
+  expect(observerOf({ ...SETTINGS, QUALITY_OBJECTIVES: OBJECTIVES.slice(0, 3) })).toBeUndefined();
+  const unjudged = observerOf(SETTINGS);
   const found = shown([capture(0, { verdicts: [verdict('safety', 'no')] })], unjudged);
   expect(Object.keys(found?.series ?? {})).toEqual(['error replies']);
 });

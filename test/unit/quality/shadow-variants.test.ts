@@ -36,20 +36,12 @@ const safety = llm.find(({ name }) => name === 'safety') as (typeof llm)[number]
 const captures = ['AllTraffic', 'Shadow'].flatMap((variant) =>
   Array.from({ length: 40 }, (_, line): CountedCapture => {
     const isBad = variant === 'Shadow';
-    const verdict = {
-      name: 'safety',
-      value: isBad ? 'no' : 'yes',
-      sourceType: 'LLM_JUDGE',
-      sourceId: 'judge',
-      rationale: '',
-    } as const;
+    const given = { name: 'safety', value: isBad ? 'no' : 'yes', metadata: { [SAMPLE_METADATA]: '1' } };
     return {
-      traceId: `tr-${variant}-${line}`,
+      ...{ traceId: `tr-${variant}-${line}`, isWritten: true, replaced: [] },
       facts: { inferenceMs: NOW - line * 1000, variant, isError: isBad },
       chances: chancesOf({ sampleRate: 1 }),
-      isWritten: true,
-      verdicts: [{ ...verdict, metadata: { [SAMPLE_METADATA]: '1' } }],
-      replaced: [],
+      verdicts: [{ ...given, sourceType: 'LLM_JUDGE', sourceId: 'judge', rationale: '' }],
     };
   }),
 );
@@ -216,21 +208,17 @@ describe('traces', () => {
       if (path.includes('review-queues'))
         throw new MlflowRefusedError('', { got: '', where: '', status: 404, errorCode: undefined });
       searched.push(json?.filter ?? '');
+      const given = { source: { source_type: 'LLM_JUDGE', source_id: 'j' }, metadata: {}, valid: true };
       const traces = captures.map(({ traceId, facts, verdicts }) => ({
-        trace_id: traceId,
+        ...{ trace_id: traceId, request_preview: '', response_preview: '' },
         request_time: new Date(facts.inferenceMs).toISOString(),
         tags: { sagemaker_variant_name: facts.variant, s3_bucket_name: 'b', s3_file_key: 'k' },
         assessments: verdicts.map(({ name, value }) => ({
-          assessment_name: name,
-          assessment_id: `${traceId}-${name}`,
-          source: { source_type: 'LLM_JUDGE', source_id: 'j' },
-          feedback: { value },
-          metadata: {},
+          ...{ assessment_name: name, assessment_id: `${traceId}-${name}`, feedback: { value }, ...given },
           create_time: '2026-11-20T10:00:00Z',
-          valid: true,
         })),
       }));
-      return { traces: traces.map((trace) => ({ request_preview: '', response_preview: '', ...trace })) };
+      return { traces };
     },
   } as never;
   const query = { experimentId: '1', scorers: llm, limit: 100, shadow };
@@ -252,12 +240,8 @@ describe('traces', () => {
 
   test('of shadow variants are not picked to be labelled', async () => {
     const { waiting } = await pickLabels(rest, { ...query, scorer: safety, next: 60 });
-    expect(waiting.toSorted()).toEqual(
-      captures
-        .slice(0, 40)
-        .map(({ traceId }) => traceId)
-        .toSorted(),
-    );
+    const served = captures.slice(0, 40).map(({ traceId }) => traceId);
+    expect(waiting.toSorted()).toEqual(served.toSorted());
     const asked = await pickLabels(rest, { ...query, scorer: safety, next: 60, filter: ABOUT });
     expect(asked.waiting).toHaveLength(60);
   });

@@ -18,7 +18,7 @@ import {
   stratumOf,
   stratumOfTrace,
 } from '../../../src/quality/sample.ts';
-import type { CountedCapture } from '../../../src/quality/tally.ts';
+import type { CountedCapture, CountedVerdict } from '../../../src/quality/tally.ts';
 import { scriptedJudge, told } from '../../doubles/scripted-judge.ts';
 import { ChunkRig, CODE, HOUR, JUDGED, LINES, LLM } from '../../helpers/chunk-rig.ts';
 import {
@@ -60,10 +60,8 @@ test('a second run over the same captures counts nothing, and neither does the r
 test('what a killed attempt has written is counted by the next one', async () => {
   const rig = new ChunkRig();
   await rig.killed(rig.request('one'));
-  expect(await rig.evaluate(rig.request('one', {}, 1))).toMatchObject({
-    captures: 8,
-    scorers: { [JUDGED]: judged(8) },
-  });
+  const next = await rig.evaluate(rig.request('one', {}, 1));
+  expect(next).toMatchObject({ captures: 8, scorers: { [JUDGED]: judged(8) } });
 });
 
 test('a re-evaluation replaces the old value, also if its first attempt was killed', async () => {
@@ -252,15 +250,12 @@ test('a line that a retry traces is in quarantine no more, and one that it quara
 });
 
 describe('hostile captures', () => {
+  const given = { name: 'language', sourceType: 'CODE', sourceId: 'code', metadata: { 'monitoring.sample': '1' } };
   const counted = (variant: string, value: string | number, n = 0): CountedCapture => ({
-    traceId: `t-${variant}-${value}-${n}`,
+    ...{ traceId: `t-${variant}-${value}-${n}`, isWritten: true, replaced: [] },
     facts: { inferenceMs: Date.parse(`${HOUR}:30:00Z`), variant, isError: false },
     chances: chancesOf({ sampleRate: 1 }),
-    isWritten: true,
-    verdicts: [
-      { name: 'language', value, sourceType: 'CODE', sourceId: 'code', metadata: { 'monitoring.sample': '1' } },
-    ],
-    replaced: [],
+    verdicts: [{ ...given, value } as CountedVerdict],
   });
 
   test('that make up variants and values add a bounded number of counts', () => {
@@ -285,25 +280,16 @@ describe('hostile captures', () => {
     addTree(total, JSON.parse(JSON.stringify(quality)));
     addTree(total, JSON.parse(`{"${HOUR}":{"__proto__":{"captures":1,"x":null}}}`));
     expect(Object.keys(total[HOUR] ?? {})).toEqual(['(other)', 'constructor']);
-    expect(total[HOUR]?.['(other)']).toMatchObject({
-      captures: 1,
-      scorers: { language: { all: { values: { '(other)': 1 } } } },
-    });
+    const valuesOf = (name: string) => ({ scorers: { language: { all: { values: { [name]: 1 } } } } });
+    expect(total[HOUR]?.['(other)']).toMatchObject({ captures: 1, ...valuesOf('(other)') });
     expect(({} as QualityCell).captures).toBeUndefined();
-    expect(total[HOUR]?.constructor).toMatchObject({
-      captures: 2,
-      scorers: { language: { all: { values: { constructor: 1 } } } },
-    });
+    expect(total[HOUR]?.constructor).toMatchObject({ captures: 2, ...valuesOf('constructor') });
   });
 });
 
 test('of two attempts that each know a part, the one that knows more counts', () => {
-  const total = {};
-  for (const known of [
-    { a: 1, b: { c: -3 } },
-    { a: 2, b: { c: -1, d: 4 } },
-  ])
-    maxByMagnitude(total, known);
+  const total = { a: 1, b: { c: -3 } };
+  maxByMagnitude(total, { a: 2, b: { c: -1, d: 4 } });
   expect(JSON.parse(JSON.stringify(total))).toEqual({ a: 2, b: { c: -3, d: 4 } });
 });
 
