@@ -7,6 +7,8 @@ import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import { PermanentError } from '../core/errors/errors.ts';
 
+export type Bytes = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+
 /** A third of the time of zlib's default, for a tenth more bytes. */
 const LEVEL = 3;
 /** Lines are passed on in pieces of this many characters: each piece costs a round of the event loop. */
@@ -16,10 +18,7 @@ const PIECE_CHARS = 65_536;
  * Yields the decompressed bytes. @throws PermanentError `NotGzip`, after the bytes before the fault; and the errors of
  * `bytes`
  */
-export async function* gunzipped(
-  bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
-  where: string,
-): AsyncGenerator<Buffer> {
+export async function* gunzipped(bytes: Bytes, where: string): AsyncGenerator<Buffer> {
   const gunzip = createGunzip();
   const fed = pipeline(Readable.from(bytes), gunzip);
   // The reader of `gunzip` gets the same error.

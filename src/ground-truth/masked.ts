@@ -92,10 +92,8 @@ export function labelForms(label: Label, settings: MaskSettings): Label[] {
  * Returns a row that was written without a key, with its words masked like the words of labels, so that they can be
  * compared.
  */
-export function comparable<Row extends PredictionRow & Partial<LabeledRow>>(
-  row: Row,
-  { redaction }: MaskSettings,
-): Row {
+export function comparable<Row extends PredictionRow & Partial<LabeledRow>>(row: Row, settings: MaskSettings): Row {
+  const { redaction } = settings;
   if (redaction?.key === undefined || row.key !== undefined || row.masked) return row;
   const { prediction } = row;
   const words = [prediction.value, prediction.classes, row.groups, row.label, row.was] as const;

@@ -130,10 +130,7 @@ async function doStep(
 }
 
 /** Returns the summary of a run from its invocations and the reports of its files. */
-async function sumUp(
-  last: number,
-  { storage, workBucket: bucket, run }: TruthRunDependencies,
-): Promise<{ summary: TruthRunSummary; unusable: number }> {
+async function sumUp(last: number, { storage, workBucket: bucket, run }: TruthRunDependencies) {
   const invocations = inOrder(READS_AT_ONCE, Array(last + 1).keys(), (invocation) =>
     storage.getJson<InvocationReport>(bucket, truthKeys.invocation(run.name, invocation)),
   );

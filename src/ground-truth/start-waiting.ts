@@ -23,11 +23,8 @@ const NAME_DIGITS = 16;
  *
  * @returns the name of the run of labels; `undefined` if no labels wait, for captures or for MLflow
  */
-export async function startForWaiting(
-  run: string,
-  { storage, workBucket, windowSeconds, start }: WaitingDependencies,
-  nowMs = Date.now(),
-): Promise<string | undefined> {
+export async function startForWaiting(run: string, deps: WaitingDependencies, nowMs = Date.now()) {
+  const { storage, workBucket, windowSeconds, start } = deps;
   const prefixes = [areaOf('truthWaiting'), areaOf('truthOpen')];
   const found = await Promise.all(prefixes.map((prefix) => storage.hasAny(workBucket, prefix)));
   if (!found.includes(true)) return undefined;

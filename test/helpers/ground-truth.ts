@@ -50,8 +50,7 @@ export async function index(
     ...event,
   });
   const work = { storage, workBucket };
-  const kept = { days: 30, isCounted: false };
-  const all = rows.map((row) => ({ event: eventOf(row), ...rowsOfPrediction(row, kept) }));
+  const all = rows.map((row) => ({ event: eventOf(row), ...rowsOfPrediction(row, 30, false) }));
   await appendRows(work, { inferences: all.map(({ event, inferences }) => ({ ...event, ...inferences })) });
   await appendRows(work, {
     'ids/inferences': all.map(({ event, 'ids/inferences': id }) => ({ ...event, ...id })),

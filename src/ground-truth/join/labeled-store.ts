@@ -35,7 +35,7 @@ const OPEN_AT_ONCE = 4;
 const PREFIX = areaOf('truthLabeled');
 
 /** Returns the hour in the key of an hour, or of a mark of it. */
-export const hourOfKey = (key: string): string => key.split(/[/.]/)[2] ?? '';
+export const hourOfKey = (key: string): string => key.split('/')[2]?.split('.')[0] ?? '';
 
 /** Returns the hours with labeled predictions, in order. @param from inclusive, and `to` exclusive, as hours or days */
 export async function labeledHours(

@@ -45,16 +45,12 @@ export function labelOfJson(text: string, at: Pick<Label, 'line' | 'timeMs'>, se
   const places = placesOf(Object.keys(fields).map((name) => [name, name] as const));
   const own = isModelMonitors ? modelMonitorData(data) : undefined;
   if (own !== undefined && 'problem' in own) return own.problem;
-  return labelOf(
-    (field) => {
-      if (field === 'value' && isModelMonitors) return own?.value;
-      return places[field]
-        .map((name) => (fields as JsonObject)[name])
-        .find((value) => value !== undefined && value !== null);
-    },
-    at,
-    settings,
-  );
+  const get = (field: LabelField): unknown => {
+    if (field === 'value' && isModelMonitors) return own?.value;
+    const values = places[field].map((name) => (fields as JsonObject)[name]);
+    return values.find((value) => value !== undefined && value !== null);
+  };
+  return labelOf(get, at, settings);
 }
 
 /** Returns the label in Model Monitor's `groundTruthData`, or why it cannot be read. */

@@ -9,7 +9,7 @@ import { logger } from '../../core/process/logging.ts';
 import { addCounts, noCounts } from '../../core/values/counts.ts';
 import { sum } from '../../core/values/sum.ts';
 import { maskedFault, maskedLabel } from '../masked.ts';
-import { labelCounts, type ReadResult, STEP_RESERVE_MS, type StepDependencies } from '../types.ts';
+import { labelCounts, STEP_RESERVE_MS, type StepDependencies } from '../types.ts';
 import { isLabelFile, readLabels } from './read-labels.ts';
 import { fileDigest, MAX_FAULTS, SEGMENT_LABELS, segmentName, writeSegment } from './waiting.ts';
 
@@ -40,11 +40,7 @@ const SAID_OF_CAPTURES: Record<string, LabelFileReport['error']> = {
  * @example
  *     const { files, cursor } = await readLabelFiles({ bucket, prefix: 'labels/' }, null, deps);
  */
-export async function readLabelFiles(
-  input: TruthInput,
-  cursor: string | null,
-  deps: StepDependencies,
-): Promise<ReadResult> {
+export async function readLabelFiles(input: TruthInput, cursor: string | null, deps: StepDependencies) {
   const files: string[] = [];
   const leftOut: string[] = [];
   let left = 0;
@@ -67,11 +63,7 @@ export async function readLabelFiles(
 }
 
 /** Yields the files of an input behind a cursor. */
-async function* filesOf(
-  input: TruthInput,
-  cursor: string | null,
-  { storage, workBucket }: StepDependencies,
-): AsyncGenerator<{ file: ListedFile; position: string }> {
+async function* filesOf(input: TruthInput, cursor: string | null, { storage, workBucket }: StepDependencies) {
   if ('files' in input) {
     const lines = await storage.getJsonLines<ListedFile>(workBucket, input.files.key);
     for (const [index, line] of lines.entries()) {
@@ -95,11 +87,7 @@ async function* filesOf(
  * @param isFirst whether the file had the whole time of the invocation
  * @returns the key of the report; `undefined` if there is not enough time for the file now
  */
-async function readFile(
-  { bucket, key, etag, versionId }: ListedFile,
-  isFirst: boolean,
-  deps: StepDependencies,
-): Promise<string | undefined> {
+async function readFile({ bucket, key, etag, versionId }: ListedFile, isFirst: boolean, deps: StepDependencies) {
   const { storage, workBucket } = deps;
   const facts = await storage.head(bucket, key, versionId);
   const file: ObjectFacts = facts ?? { bucket, key, etag: etag ?? '', size: 0, lastModifiedMs: 0 };

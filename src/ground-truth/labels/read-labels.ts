@@ -37,8 +37,7 @@ export async function* readLabels(
 ): AsyncGenerator<Label | LabelFault> {
   const { format = '', gzip } = LABEL_FILE.exec(name)?.groups ?? {};
   const plain = asUtf8(atMost(gzip === undefined ? bytes : gunzipped(bytes, name), name));
-  const at = { where: name, timeMs, settings };
-  const form = format.toLowerCase() === 'csv' ? csvForm(at) : jsonForm(at);
+  const form = (format.toLowerCase() === 'csv' ? csvForm : jsonForm)(name, timeMs, settings);
   let last = 0;
   try {
     for await (const lines of scanPieces(plain, MAX_LINE_BYTES)) {
@@ -90,11 +89,8 @@ async function* asUtf8(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Ar
 }
 
 /** @throws PermanentError `NotUtf8` for a first line in UTF-16 without a mark, or for bytes that are not text */
-function textOf(
-  { bytes, line, start, length, end }: ScannedLine,
-  isFirst: boolean,
-  where: string,
-): TextLine | LabelFault {
+function textOf(scanned: ScannedLine, isFirst: boolean, where: string): TextLine | LabelFault {
+  const { bytes, line, start, length, end } = scanned;
   const isCut = end === start + length;
   if (isFirst && bytes?.includes(0)) {
     throw new PermanentError('NotUtf8', 'The label file is not text in UTF-8', { where });
@@ -106,24 +102,17 @@ function textOf(
   return { line, name: isCut ? 'CutOff' : 'NotUtf8', message: 'it is not text in UTF-8' };
 }
 
-interface FormOptions {
-  /** The name of the file, for errors. */
-  where: string;
-  timeMs: number;
-  settings: GroundTruthSettings;
-}
-
 /** The fault of the last line may be that the file was cut in it. */
 const itemOf = (found: Label | LabelProblem, { line, isCut }: Omit<TextLine, 'text'>): Label | LabelFault =>
   'id' in found ? found : { line, name: isCut ? 'CutOff' : found.name, message: found.message };
 
-/** Reader of the lines of a format. `end` yields the rest at the end of the file. */
+/** Reader of the lines of a format. `end` yields the rest at the end of the file. Errors name the file. */
 interface LabelForm {
   read(line: TextLine): Iterable<Label | LabelFault>;
   end(): Iterable<Label | LabelFault>;
 }
 
-function jsonForm({ where, timeMs, settings }: FormOptions): LabelForm {
+function jsonForm(where: string, timeMs: number, settings: GroundTruthSettings): LabelForm {
   let isFirst = true;
   const read = (line: TextLine): [Label | LabelFault] => {
     if (isFirst && line.text.trimStart().startsWith('[')) {
@@ -136,7 +125,7 @@ function jsonForm({ where, timeMs, settings }: FormOptions): LabelForm {
   return { read, end: () => [] };
 }
 
-function csvForm({ where, timeMs, settings }: FormOptions): LabelForm {
+function csvForm(where: string, timeMs: number, settings: GroundTruthSettings): LabelForm {
   let records: CsvRecords | undefined;
   let places: Places<number> | undefined;
   const items = function* (found: Iterable<CsvRecord> = []): Generator<Label | LabelFault> {

@@ -11,7 +11,7 @@ import { parseStored } from '../../core/aws/storage-errors.ts';
 import { changeStored, untilWritten } from '../../core/aws/until-written.ts';
 import type { Label, LabelCounts, LabelFault, LabelFileReport, LabelValue } from '../../core/contract/ground-truth.ts';
 import { areaOf, truthKeys } from '../../core/contract/work-keys.ts';
-import { gunzipped, gzipped } from '../gzip.ts';
+import { type Bytes, gunzipped, gzipped } from '../gzip.ts';
 import { labelCounts } from '../types.ts';
 
 /** The outcomes of a label that met its prediction, and of any label; see `LabelCounts`. */
@@ -173,10 +173,7 @@ function report(work: Work, name: string, { counts, ...state }: SegmentState) {
 /**
  * Yields the values of compressed lines of JSON, of any length. The stack has written them, so they must be readable.
  */
-export async function* storedLines(
-  bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
-  where: string,
-): AsyncGenerator<unknown, undefined> {
+export async function* storedLines(bytes: Bytes, where: string): AsyncGenerator<unknown, undefined> {
   for await (const lines of scanPieces(gunzipped(bytes, where), Number.POSITIVE_INFINITY))
     for (const line of lines) yield parseStored(line.bytes?.toString() ?? '', where);
 }

@@ -88,10 +88,9 @@ export class ClassTally {
     const { macro, weighted } = classAverages(table) as NonNullable<ReturnType<typeof classAverages>>;
     const own = isBinary ? each.find(({ class: name }) => name === positive) : undefined;
     const { precision, recall, f1 } = own ?? macro;
+    const cellOf = (i: number, j: number) => ({ label: names[i] as string, predicted: names[j] as string });
     const confusion = table.counts.flatMap((row, i) =>
-      row.flatMap((count, j) =>
-        count === 0 ? [] : [{ label: names[i] as string, predicted: names[j] as string, count }],
-      ),
+      row.flatMap((count, j) => (count === 0 ? [] : [{ ...cellOf(i, j), count }])),
     );
     const calibration = isBinary && auc.all.value !== null ? this.#calibration(positive) : [];
     const scored = { rows: this.#scores.added, used: this.#scores.rows, others: this.#scores.others };
@@ -150,11 +149,10 @@ export class ClassTally {
       bin.sum += score;
       if (labels[row] === code) bin.positives += 1;
     }
-    return bins.flatMap((bin) =>
-      bin.rows === 0
-        ? []
-        : [{ rows: bin.rows, predicted: bin.sum / bin.rows, found: figureOf(wilson(bin.positives, bin.rows), '') }],
-    );
+    const filled = bins.filter((bin) => bin.rows > 0);
+    return filled.map(({ rows: of, sum, positives }) => {
+      return { rows: of, predicted: sum / of, found: figureOf(wilson(positives, of), '') };
+    });
   }
 
   /** @returns `null` if there are too many classes, or no classes */
@@ -187,12 +185,10 @@ export class ClassTally {
       return same(`of ${added + others} rows, ${others} have scores of other classes than ${names.join(', ')}`);
     if (rows === 0 || (!this.#byThreshold && this.#origins.bare === added))
       return same('the replies have no probabilities');
-    if (names.length === 1 && positive === null)
-      return same(
-        this.#origins.predicted > 0
-          ? 'the replies have the score of the predicted class alone'
-          : 'the replies have one score, and there are more than two classes',
-      );
+    if (names.length === 1 && positive === null) {
+      const one = 'the replies have one score, and there are more than two classes';
+      return same(this.#origins.predicted > 0 ? 'the replies have the score of the predicted class alone' : one);
+    }
     const width = names.length;
     const positions = new Map(names.map((name, at) => [this.#labels.get(name), at]));
     const codes = labels.subarray(0, rows).map((code) => positions.get(code) ?? width);

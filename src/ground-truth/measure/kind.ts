@@ -188,11 +188,7 @@ export type ClassSettings = Pick<GroundTruthSettings, 'kind' | 'classes' | 'posi
  * @param certain bare numbers are probabilities of the positive class, up to this
  * @returns `undefined` if the reply is a text
  */
-export function predictedClass(
-  row: LabeledRow,
-  settings: ClassSettings,
-  certain: number | undefined,
-): Predicted | undefined {
+export function predictedClass(row: LabeledRow, settings: ClassSettings, certain?: number): Predicted | undefined {
   const { value, scores, classes = settings.classes } = row.prediction;
   const positive = classOf(settings.positive);
   const bare = bareNumber(row);

@@ -104,11 +104,7 @@ async function* rowsOf(read: ReadRows, { fromMs = -Infinity, toMs = Infinity }: 
  *
  * @returns `undefined` without rows
  */
-export async function decideKind(
-  read: ReadRows,
-  settings: GroundTruthSettings,
-  query: Pick<TruthQuery, 'shadow' | 'fromMs' | 'toMs'> = {},
-): Promise<FoundKind | undefined> {
+export async function decideKind(read: ReadRows, settings: GroundTruthSettings, query: TruthQuery = {}) {
   const [served, beside] = [new KindFacts(), new KindFacts()];
   for await (const row of rowsOf(read, query)) (query.shadow?.includes(row.variant) ? beside : served).add(row);
   return served.decide(settings) ?? beside.decide(settings);

@@ -27,11 +27,9 @@ export function modelMonitorFiles(kind: Kind, figures: TruthGroup, objectives: r
   const section: Section =
     kind === 'numbers' ? 'regression' : isBinary ? 'binary_classification' : 'multiclass_classification';
   const found = Object.entries(kind === 'numbers' ? ofNumbers(figures) : ofClasses(figures));
-  const metrics = Object.fromEntries(
-    found.flatMap(([name, figure]) =>
-      figure.value === null ? [] : [[name, metricOf(figure, figure.value, compared)]],
-    ),
-  );
+  const metricsOf = ([name, figure]: [string, Figure]): [string, ModelMetric][] =>
+    figure.value === null ? [] : [[name, metricOf(figure, figure.value, compared)]];
+  const metrics = Object.fromEntries(found.flatMap(metricsOf));
   const confusion = classes === undefined ? {} : { confusion_matrix: confusionMatrix(classes) };
   const constraints = constraintsOf(objectives, section);
   return {

@@ -14,7 +14,6 @@ import { hourOf } from '../../quality/tally.ts';
 import { isMissed, readTrueObjectives, type TrueObjective } from '../../quality/true-objectives.ts';
 import { hourOfKey, labeledHours, readTraffic } from '../join/labeled-store.ts';
 import { STEP_RESERVE_MS, type StepDependencies, type StepResult } from '../types.ts';
-import type { TruthFigures } from './figures.ts';
 import { decideKind, measureTruth } from './measure.ts';
 import { modelMonitorFiles, publishModelMetrics } from './model-monitor-files.ts';
 
@@ -54,20 +53,13 @@ export async function measureLabels(cursor: string | null, deps: StepDependencie
   return { cursor: null };
 }
 
-interface Measuring extends StepDependencies {
-  /** Measures a window of hours or days (`to` is exclusive) of one variant, or of all except shadow variants. */
-  measured(from: string, to: string, variant?: string): Promise<TruthFigures>;
-}
+type Measuring = Awaited<ReturnType<typeof measuring>>;
 
 /**
  * Decides what the model predicts, for all windows and days of the run: from the newest window of the longest
  * objective, or from a day. Both must be read for the measurements anyway.
  */
-async function measuring(
-  changed: readonly string[],
-  objectives: readonly TrueObjective[],
-  deps: StepDependencies,
-): Promise<Measuring> {
+async function measuring(changed: readonly string[], objectives: readonly TrueObjective[], deps: StepDependencies) {
   const { GROUND_TRUTH: settings, SHADOW_VARIANTS: shadow } = deps.environment;
   const rowsIn = async (from: string, to: string) => {
     const hours = await labeledHours(deps, { from, to });
@@ -76,7 +68,8 @@ async function measuring(
   const end = hoursLater(changed.at(-1) as string, 1);
   const begin = hoursLater(end, -Math.max(24, ...objectives.map(({ hours }) => hours)));
   const decided = await decideKind(await rowsIn(begin, end), settings, { shadow });
-  const measured: Measuring['measured'] = async (from, to, variant) =>
+  /** Measures a window of hours or days (`to` is exclusive) of one variant, or of all except shadow variants. */
+  const measured = async (from: string, to: string, variant?: string) =>
     measureTruth(await rowsIn(from, to), settings, { variant, shadow }, decided);
   return { ...deps, measured };
 }
@@ -146,12 +139,8 @@ async function measureObjective(objective: TrueObjective, end: string, { measure
 }
 
 /** Writes the files of a day. Metrics in Model Monitor's form are of the latest day alone, since they have the time of now. */
-async function publishDay(
-  day: string,
-  isLatest: boolean,
-  objectives: readonly TrueObjective[],
-  { storage, workBucket, environment, measured }: Measuring,
-): Promise<void> {
+async function publishDay(day: string, isLatest: boolean, objectives: readonly TrueObjective[], deps: Measuring) {
+  const { storage, workBucket, environment, measured } = deps;
   const schedule = environment.GROUND_TRUTH.modelMonitorSchedule;
   const { kind, groups } = await measured(day, hoursLater(`${day}T00`, 24));
   const [figures] = groups;

@@ -65,7 +65,7 @@ export class ChunkPredictions {
       const rows = withinTime(timeOf(capture), rowsOf);
       const named = rows.filter(hasName);
       for (const row of days === 0 ? named : rows)
-        this.#keep({ traceId, rows: rowsOfPrediction(row, { days, isCounted }) });
+        this.#keep({ traceId, rows: rowsOfPrediction(row, days, isCounted) });
       return isCounted && named.length > 0 ? named.length : undefined;
     } catch (error) {
       const fault = ownFault(error);

@@ -19,10 +19,7 @@ export interface PredictionRows {
  * @param days those of `GROUND_TRUTH`. With 0, the row contains only counted values
  * @param isCounted whether the capture is a table
  */
-export function rowsOfPrediction(
-  row: PredictionRow,
-  { days, isCounted }: { days: number; isCounted: boolean },
-): PredictionRows {
+export function rowsOfPrediction(row: PredictionRow, days: number, isCounted: boolean): PredictionRows {
   const { row: index, endpoint, second, key: maskedBy, id, groups } = row;
   const { value, scores, classes, text: [exact, normalized] = [] } = row.prediction;
   const written = { value: value === undefined ? undefined : String(value), scores, classes };

@@ -83,11 +83,8 @@ function ofReply(capture: Capture, settings: Settings): Prediction | undefined {
 function ofText(text: unknown, settings: Settings): Prediction | undefined {
   if (typeof text !== 'string') return undefined;
   const { kind, prediction, probability } = settings;
-  if (
-    (prediction ?? probability) !== undefined &&
-    text.length <= MAX_DOCUMENT_CHARS &&
-    text.trimStart().startsWith('{')
-  ) {
+  const namesField = (prediction ?? probability) !== undefined;
+  if (namesField && text.length <= MAX_DOCUMENT_CHARS && text.trimStart().startsWith('{')) {
     const parsed = parseJson(text);
     const found = parsed.ok ? predictionOf(parsed.value, settings) : undefined;
     if (found !== undefined && found.text === undefined) return found;

@@ -93,11 +93,8 @@ function usual(reply: unknown, settings: Settings, depth: number): Prediction | 
   if (!isObject(reply[0])) return ofCells(reply, settings);
   if (reply.length > MAX_CLASSES || !reply.every(isObject) || reply.some(isFinding)) return undefined;
   // `[{label, score}, …]`, one for each class.
-  const scores = reply.map((one) => field(one, ...NAMES.scores));
-  return ofClasses(
-    reply.map((one) => field(one, ...NAMES.labels)),
-    scores,
-  );
+  const fields = (names: string[]) => reply.map((one) => field(one, ...names));
+  return ofClasses(fields(NAMES.labels), fields(NAMES.scores));
 }
 
 /** The columns of a CSV: the class, its probability, and where they were asked for, all classes with their probabilities. */
@@ -134,10 +131,8 @@ const isFinding = (reply: Record<string, unknown>): boolean =>
 /** Returns probabilities that have a column for each class, by class. */
 function inColumns(reply: Record<string, unknown>): Record<string, unknown> | undefined {
   const columns = Object.entries(reply).filter(([name]) => OF_CLASS.test(name));
-  const isOfAll = columns.length > 1 && areProbabilities(columns.map(([, score]) => score));
-  return isOfAll
-    ? Object.fromEntries(columns.map(([name, score]) => [name.replace(OF_CLASS, '$1$2'), score]))
-    : undefined;
+  if (columns.length < 2 || !areProbabilities(columns.map(([, score]) => score))) return undefined;
+  return Object.fromEntries(columns.map(([name, score]) => [name.replace(OF_CLASS, '$1$2'), score]));
 }
 
 /** Whether an object names the class of its score. */
@@ -154,7 +149,9 @@ function ofObject(reply: Record<string, unknown>, settings: Settings, depth: num
   const scores = only(field(reply, ...NAMES.scores)) ?? inColumns(reply);
   if (scores === undefined) {
     const names = value === undefined ? Object.keys(reply) : [];
-    return names.length > 1 ? byClass(reply) : usual(value ?? reply[names[0] ?? ''], settings, depth + 1);
+    if (names.length < 2) return usual(value ?? reply[names[0] ?? ''], settings, depth + 1);
+    // Such as `{yes: 0.1, no: 0.9}`.
+    return areProbabilities(Object.values(reply)) ? ofClasses(names, Object.values(reply)) : undefined;
   }
   const classes = Array.isArray(value) ? value : listOf(field(reply, 'labels', 'classes'));
   const label = scalarOf(value);
@@ -163,12 +160,6 @@ function ofObject(reply: Record<string, unknown>, settings: Settings, depth: num
   if (isSingle && label === undefined && (value !== undefined || namesClass(reply))) return undefined;
   const isOwn = predicted === undefined && label !== undefined && isSingle;
   return scored(label, scores, settings, isOwn ? [label] : classes);
-}
-
-/** Reads `{yes: 0.1, no: 0.9}`. */
-function byClass(reply: Record<string, unknown>): Prediction | undefined {
-  const scores = Object.values(reply);
-  return areProbabilities(scores) ? ofClasses(Object.keys(reply), scores) : undefined;
 }
 
 /** Unwraps lists of one item. */

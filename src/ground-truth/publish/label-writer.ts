@@ -113,10 +113,7 @@ interface Options {
  *
  * @throws the errors of an outage, of denied access, of a deleted experiment
  */
-export async function writeLabels(
-  rows: readonly LabeledRow[],
-  { store, experimentId, scorers, mayGoOn }: Options,
-): Promise<{ outcomes: Map<LabeledRow, Outcome>; failure: Error | undefined }> {
+export async function writeLabels(rows: readonly LabeledRow[], { store, experimentId, scorers, mayGoOn }: Options) {
   const byName = new Map(scorers.map((scorer) => [scorer.name, scorer]));
   const outcomes = new Map<LabeledRow, Outcome>();
   /** The server failed on these (500), and has taken no label since. It may be the server's fault. */
