@@ -107,11 +107,8 @@ export function addedUpBesideRates(cells: readonly CountedCell[], startOf: (hour
     rated: { ...at, cell: { captures, errorReplies, replies, notJudged, scorers } },
     beside: { ...at, cell: others },
   }));
-  const beside = addedUp(
-    split.map((one) => one.beside),
-    startOf,
-  );
-  return [...split.map(({ rated }) => rated), ...beside];
+  const others = split.map(({ beside }) => beside);
+  return [...split.map(({ rated }) => rated), ...addedUp(others, startOf)];
 }
 
 const byVariant = (cells: readonly CountedCell[]) => Map.groupBy(cells, ({ variant }) => variant);

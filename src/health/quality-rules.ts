@@ -143,16 +143,17 @@ export const QUALITY_RULES = {
     const { falls, isOfRun, history, judged, nowMs, totals } = known;
     const { excluded, few, newJudges } = falls;
     if (isOfRun) return ofRun(known);
-    const notes = newJudges.map(
-      ({ scorer, sinceMs, isKnown }): Found => ({
-        subject: scorer,
-        state: isKnown ? 'healthy' : 'too little to tell',
-        message: `${scorer}: another judge since ${time(sinceMs)}${isKnown ? '' : ', and too few of its verdicts to compare with'}`,
-      }),
+    const notes = newJudges.map(({ scorer, sinceMs, isKnown }): Found => {
+      const told = `${scorer}: another judge since ${time(sinceMs)}`;
+      if (isKnown) return { subject: scorer, state: 'healthy', message: told };
+      const message = `${told}, and too few of its verdicts to compare with`;
+      return { subject: scorer, state: 'too little to tell', message };
+    });
+    const compared = excluded.flatMap(({ spanMs, points }) =>
+      points === undefined ? [] : [{ points, span: spanMs === DAY_MS ? '24 hours' : 'three days' }],
     );
-    const compared = excluded.filter(({ points }) => points !== undefined) as { spanMs: number; points: number }[];
-    const longest = compared.at(-1);
-    if (longest === undefined) {
+    const [first, longest] = [compared[0], compared.at(-1)];
+    if (first === undefined || longest === undefined) {
       if (hasTruth(known)) return notes;
       const wait = `falls are known from a day after the first capture on`;
       const none =
@@ -164,15 +165,11 @@ export const QUALITY_RULES = {
       return [{ state: 'too little to tell', message }, ...notes];
     }
     const isTold = longest.points <= MOST_POINTS;
-    const texts = compared.map(
-      ({ spanMs, points }) => [points, spanMs === DAY_MS ? '24 hours' : 'three days'] as const,
-    );
-    const [[first, span] = [0, ''], ...others] = texts;
-    const rest = others.map(([points, of]) => `, nor ${pointsText(points)} in ${of}`).join('');
+    const rest = compared.slice(1).map(({ points, span }) => `, nor ${pointsText(points)} in ${span}`);
     const fewText = isTold && few.length > 0 ? ` (too few to tell: ${few.map(singleLine).join(', ')})` : '';
     const message = isTold
-      ? `no scorer is ${pointsText(first)} worse in ${span}${rest}${fewText}`
-      : `a scorer could be ${pointsText(longest.points)} worse in ${texts.at(-1)?.[1]} without being found`;
+      ? `no scorer is ${pointsText(first.points)} worse in ${first.span}${rest.join('')}${fewText}`
+      : `a scorer could be ${pointsText(longest.points)} worse in ${longest.span} without being found`;
     return [{ state: isTold ? 'healthy' : 'too little to tell', message }, ...notes];
   },
 
@@ -187,14 +184,13 @@ export const QUALITY_RULES = {
   },
 
   'empty-replies'({ spans, comparisons, since }): Found[] {
-    return worstOf(
-      spans.flatMap(({ totals: { replies: { words: { all = 0, empty = 0 } = {} } = {} }, of }): Found[] => {
-        if (all === 0) return [];
-        const { state, ...figure } = bounded(shareIn(empty, all), EMPTY_BOUNDS, comparisons);
-        const message = `${shareText(figure)} of ${many(all, 'reply', 'replies')} in words${of} are empty`;
-        return [{ state, isWithin: figure.isWithin, message, command: since('rates', '--by', 'hour') }];
-      }),
-    );
+    const found = spans.flatMap(({ totals: { replies: { words: { all = 0, empty = 0 } = {} } = {} }, of }): Found[] => {
+      if (all === 0) return [];
+      const { state, ...figure } = bounded(shareIn(empty, all), EMPTY_BOUNDS, comparisons);
+      const message = `${shareText(figure)} of ${many(all, 'reply', 'replies')} in words${of} are empty`;
+      return [{ state, isWithin: figure.isWithin, message, command: since('rates', '--by', 'hour') }];
+    });
+    return worstOf(found);
   },
 
   'variant-differs'({ others, reference, shadow, cells, window, active, factorOf, since }) {
@@ -238,12 +234,7 @@ const pointsText = (share: number): string => many(Math.max(1, Math.ceil(100 * s
 const spanText = (ms: number): string =>
   ms > DAY_MS ? many(Math.floor(ms / DAY_MS), 'day') : many(Math.floor(ms / HOUR_MS), 'hour');
 
-function boundText(
-  figure: Bounded,
-  scorer: Scorer,
-  n: number,
-  variant: string | undefined,
-): Pick<Found, 'state' | 'isWithin' | 'message'> {
+function boundText(figure: Bounded, scorer: Scorer, n: number, variant: string | undefined) {
   const { state, isWithin } = figure;
   const { look, bad } = boundsOf(scorer);
   const of = variant === undefined ? '' : ` of variant ${singleLine(variant)}`;
@@ -259,16 +250,12 @@ function boundText(
 /** A configuration that was made so shortly before a fall may be its cause. */
 const CAUSE_MS = 6 * HOUR_MS;
 
-function fallText(
-  { scorer, before, after, spanMs, variants, baselineMs, since, failures }: Fall,
-  configuration?: { name: string; sinceMs: number },
-): string {
+function fallText(fall: Fall, configuration?: { name: string; sinceMs: number }): string {
+  const { scorer, before, after, spanMs, variants, baselineMs, since, failures } = fall;
   const than = `the same hours of the ${spanText(baselineMs)} before`;
   const figures = `${percent(1 - after.share)} good in the last ${spanText(spanMs)}, ${percent(1 - before.share)} in ${than}`;
-  const whom =
-    variants.length === 0
-      ? ''
-      : `, ${variants.length === 1 ? 'variant' : 'variants'} ${variants.map(singleLine).join(', ')}`;
+  const kind = variants.length === 1 ? 'variant' : 'variants';
+  const whom = variants.length === 0 ? '' : `, ${kind} ${variants.map(singleLine).join(', ')}`;
   const about = since && `; since about ${time(since.at)} (${hourText(since.from)} to ${hourText(since.to)})`;
   const seen = failures ? `, failures from ${time(failures.first)} to ${time(failures.last)}` : '';
   const isNear =

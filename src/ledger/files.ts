@@ -92,11 +92,8 @@ export async function* listFiles(
   first = '',
   last = '9999-12-31',
 ): AsyncGenerator<ListedFile> {
-  for await (const { key, etag, size, lastModifiedMs } of storage.list(
-    workBucket,
-    ledgerKeys.table(table),
-    ledgerKeys.day(table, first).slice(0, -1),
-  )) {
+  const before = ledgerKeys.day(table, first).slice(0, -1);
+  for await (const { key, etag, size, lastModifiedMs } of storage.list(workBucket, ledgerKeys.table(table), before)) {
     const [, day = '', merged, from, to] = NAME.exec(key) ?? [];
     if (day > last) return;
     if (day === '') continue;

@@ -104,11 +104,8 @@ function changeOf({ objective }: Detector, state: DetectorState) {
   const { evidence, missed } = state;
   state.sum = 0;
   const { since, cases, failed } = missed ?? rateOf(state, objective);
-  const before = {
-    since,
-    cases: Math.max(0, cases - evidence.cases),
-    failed: Math.max(0, failed - evidence.failed),
-  };
+  const earlier = (all: number, own: number): number => Math.max(0, all - own);
+  const before = { since, cases: earlier(cases, evidence.cases), failed: earlier(failed, evidence.failed) };
   if (missed === undefined) state.missed = { ...evidence };
   else delete state.missed;
   return { isMissed: missed === undefined, evidence, before };

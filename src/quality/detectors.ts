@@ -95,12 +95,8 @@ const MAX_OUTBOX = 100;
 const digestOf = (run: string): string => hash('sha256', run).slice(0, 12);
 
 const emptyState = (nowS: number): DetectorsState => ({
-  settledUntil: nowS - TAIL_S,
-  objectives: {},
-  tail: {},
-  applied: {},
-  horizonMs: 0,
-  outbox: [],
+  ...{ settledUntil: nowS - TAIL_S, horizonMs: 0, outbox: [] },
+  ...{ objectives: {}, tail: {}, applied: {} },
 });
 
 /** The detectors in force, and their objectives' state. */
@@ -144,10 +140,8 @@ export class Detectors {
       const { id, failing, perDay, together } = objective;
       const design = JSON.stringify([failing, perDay, together]);
       const known = ownOf(state.objectives, id);
-      objectives[id] =
-        known?.design === design
-          ? known
-          : { design, settled: newState(), said: { isMissed: false, second: 0, since: 0 }, failures: [] };
+      const fresh = { design, settled: newState(), said: { isMissed: false, second: 0, since: 0 }, failures: [] };
+      objectives[id] = known?.design === design ? known : fresh;
     }
     state.objectives = objectives;
   }

@@ -79,10 +79,8 @@ async function mergeDay(work: Work, day: string, files: readonly LedgerFile[], m
     await writeSum(work, day, { files: named, excluded, hours });
   }
   const isOld = ({ key }: LedgerFile): boolean => (within.get(key) ?? nowMs) < nowMs - KEPT_MS;
-  await removeFiles(
-    work,
-    files.filter(isOld).map(({ key }) => key),
-  );
+  const old = files.filter(isOld).map(({ key }) => key);
+  await removeFiles(work, old);
 }
 
 const isCounted = (table: Table): boolean => COUNTED.some((one) => one === table);
@@ -103,12 +101,7 @@ function* piecesOf(files: readonly LedgerFile[]): Generator<LedgerFile[]> {
 }
 
 /** Writes the rows of parts to one file: each event once, by the last attempt that knows it. */
-async function mergeFiles<T extends LineTable>(
-  work: Work,
-  table: T,
-  day: string,
-  parts: readonly LedgerFile[],
-): Promise<LedgerFile | undefined> {
+async function mergeFiles<T extends LineTable>(work: Work, table: T, day: string, parts: readonly LedgerFile[]) {
   const events = new Map<string, Row<T>>();
   const keys = parts.map(({ key }) => key);
   for await (const rows of readFiles(work, table, keys)) {

@@ -123,22 +123,11 @@ export function messageOf(announced: Announcement, objective: Objective, context
     objective.variant === undefined ? objective.measure.name : `${objective.measure.name} (${objective.variant})`;
   const title = `${isMissed ? 'ALARM: quality' : 'OK: quality again'}: ${name} of ${endpointName}`;
   const text = bodyOf(announced, objective, context).join('\n\n');
-  const chat = {
-    version: '1.0',
-    source: 'custom',
-    id: announced.id,
-    content: {
-      textType: 'client-markdown',
-      title,
-      description: text,
-      keywords: [endpointName, objective.measure.name],
-    },
-    metadata: {
-      threadId: `${stackPrefix} ${objective.id}`,
-      summary: title,
-      eventType: isMissed ? 'QualityMissed' : 'QualityMet',
-    },
-  };
+  const keywords = [endpointName, objective.measure.name];
+  const content = { textType: 'client-markdown', title, description: text, keywords };
+  const eventType = isMissed ? 'QualityMissed' : 'QualityMet';
+  const metadata = { threadId: `${stackPrefix} ${objective.id}`, summary: title, eventType };
+  const chat = { version: '1.0', source: 'custom', id: announced.id, content, metadata };
   const ascii = title.replaceAll(/[^\x20-\x7e]/g, '?').slice(0, MAX_SUBJECT);
   return { subject: ascii, body: { default: `Stack ${stackPrefix}. ${text}\n`, https: JSON.stringify(chat) } };
 }

@@ -26,11 +26,9 @@ function replyText({ reply }: LabeledExchange): string {
   return [messageText(reply), ...calls].filter((text) => text !== '').join('\n');
 }
 
-function labeledVerdict(
-  item: LabeledItem,
-  { value: verdict, rationale }: Pick<Extract<Verdict, { outcome: 'verdict' }>, 'value' | 'rationale'>,
-  judge: string,
-): LabeledVerdict {
+type Given = Pick<Extract<Verdict, { outcome: 'verdict' }>, 'value' | 'rationale'>;
+
+function labeledVerdict(item: LabeledItem, { value: verdict, rationale }: Given, judge: string): LabeledVerdict {
   const { messages: _, tools: __, ...facts } = item;
   const texts = { request: lastUserText(item), reply: replyText(item) };
   const agrees = item.label === verdict;

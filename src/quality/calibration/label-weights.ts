@@ -86,10 +86,7 @@ const isIn = ({ traceId, inferenceMs, seenMs }: JudgedTrace, window: PickWindow)
   seenMs <= window.seenMs &&
   (window.ids?.has(traceId) ?? true);
 
-interface Inside {
-  trace: JudgedTrace;
-  own: PickWindow[];
-}
+type Inside = { trace: JudgedTrace; own: PickWindow[] };
 
 /** Joins each group without a label to the previous group in time, or else to the next. */
 function withLabels(groups: readonly Inside[][], isCounted: (one: Inside) => boolean): Inside[][] {

@@ -123,17 +123,11 @@ function parseLine(line: string, scorers: readonly LabeledScorer[]): LabeledItem
     ...(typeof request === 'string' ? [{ role: 'user', content: request }] : request),
   ];
   const message: ChatMessage = typeof reply === 'string' ? { role: 'assistant', content: reply } : reply;
+  const judged = verdict === undefined ? undefined : read('verdict', verdict);
   return {
-    id: id ?? digest([messages, message, scorer]),
-    scorer,
-    label: read('label', label),
-    messages,
-    reply: message,
-    tools,
-    labelRationale: reason,
-    verdict: verdict === undefined ? undefined : read('verdict', verdict),
-    verdictRationale: rationale,
-    judge,
+    ...{ id: id ?? digest([messages, message, scorer]), scorer, messages, reply: message, tools },
+    ...{ label: read('label', label), labelRationale: reason },
+    ...{ verdict: judged, verdictRationale: rationale, judge },
   };
 }
 

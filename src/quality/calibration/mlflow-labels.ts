@@ -174,21 +174,12 @@ function pairOf(
     return { id, scorer, reason: 'peopleDisagree', message: `people said ${labels.join(' and ')}` };
   }
   const reason = people.find((person) => readLabel(values, givenBy(person)) === label && person.rationale !== '');
-  return {
-    ...aboutVerdict(trace, scorer, verdict),
-    label,
-    labelRationale: reason?.rationale,
-    verdict: value,
-    agrees: label === value,
-  };
+  const compared = { label, labelRationale: reason?.rationale, verdict: value, agrees: label === value };
+  return { ...aboutVerdict(trace, scorer, verdict), ...compared };
 }
 
 /** Returns the facts of a pair about the trace and its verdict. */
-export function aboutVerdict(
-  trace: AssessedTrace,
-  scorer: string,
-  verdict: ReadAssessment,
-): Omit<LabeledVerdict, 'label' | 'verdict' | 'agrees'> {
+export function aboutVerdict(trace: AssessedTrace, scorer: string, verdict: ReadAssessment) {
   const version = verdict.metadata[SCORER_VERSION];
   return {
     id: `${trace.trace_id}/${scorer}`,

@@ -126,9 +126,8 @@ export async function addToQueue(rest: Rest, queueId: string, traceIds: readonly
 export async function declinedIn(rest: Rest, queueId: string): Promise<Set<string>> {
   const declined = new Set<string>();
   const asked = { queue_id: queueId, status: 'DECLINED', max_results: String(PAGE) };
-  const callOf = (token: object): Call => {
-    return { method: 'GET', path: '/api/3.0/mlflow/review-queues/items/list', query: { ...asked, ...token } };
-  };
+  const list = { method: 'GET', path: '/api/3.0/mlflow/review-queues/items/list' } as const;
+  const callOf = (token: object): Call => ({ ...list, query: { ...asked, ...token } });
   for await (const { items } of pagesOf(rest, itemsReply, callOf)) {
     for (const { item_id: id } of items) declined.add(id);
   }
