@@ -32,10 +32,8 @@ function truthOf(settings: object, cases: readonly Case[]) {
   memory.writtenMs.set('labels/f.jsonl', Date.now());
   memory.put('labels/f.jsonl', cases.map(([, label], at) => JSON.stringify({ id: idOf(at), label })).join('\n'));
   const steps = stepsOn(memory.storage, { GROUND_TRUTH: JSON.stringify({ days: 400, ...settings }) });
-  const deps = (redaction?: Redaction) => ({
-    ...steps,
-    environment: { ...steps.environment, ...(redaction && { redaction }) },
-  });
+  const settingsOf = (redaction?: Redaction) => ({ ...steps.environment, ...(redaction && { redaction }) });
+  const deps = (redaction?: Redaction) => ({ ...steps, environment: settingsOf(redaction) });
   /** Writes the predictions of the captures, as a run with this masking does. */
   const capture = async (redaction?: Redaction): Promise<void> => {
     const predictions = new ChunkPredictions(deps(redaction).environment);
@@ -67,14 +65,14 @@ const TEXTS: Case[] = [
 ];
 
 /** Which texts are the same, and which are but for case and punctuation. */
-const figures = ({ rows }: TruthFacts) =>
-  rows
-    .map((row) => {
-      const [exact, normalized] = hashesOf(row) ?? [];
-      const { text = [] } = row.prediction;
-      return `${row.traceId} ${text[0] === exact} ${text[1] === normalized}`;
-    })
-    .toSorted();
+function figures({ rows }: TruthFacts) {
+  const found = rows.map((row) => {
+    const [exact, normalized] = hashesOf(row) ?? [];
+    const { text = [] } = row.prediction;
+    return `${row.traceId} ${text[0] === exact} ${text[1] === normalized}`;
+  });
+  return found.toSorted();
+}
 
 const stored = (memory: MemoryStorage, facts: TruthFacts): string =>
   JSON.stringify(facts) + [...memory.objects].filter(([key]) => !key.startsWith('labels/')).join('\n');

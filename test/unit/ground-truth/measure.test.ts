@@ -7,16 +7,8 @@ import { ScoreStore } from '../../../src/ground-truth/measure/score-store.ts';
 import { textHashes } from '../../../src/ground-truth/texts.ts';
 
 const row = (label: LabelValue, prediction: Prediction, more: Partial<LabeledRow> = {}): LabeledRow => ({
-  id: 'i',
-  endpoint: 'e',
-  variant: 'A',
-  second: Date.parse('2026-11-20T10:59:59Z') / 1000,
-  traceId: 'tr',
-  timeMs: 0,
-  line: 1,
-  label,
-  prediction,
-  ...more,
+  ...{ id: 'i', endpoint: 'e', variant: 'A', second: Date.parse('2026-11-20T10:59:59Z') / 1000 },
+  ...{ traceId: 'tr', timeMs: 0, line: 1, label, prediction, ...more },
 });
 const repeated = (count: number, make: (index: number) => LabeledRow) =>
   Array.from({ length: count }, (_, i) => make(i));
@@ -139,12 +131,8 @@ test('an odd label with probabilities is not compared, and a third whole number 
   const rows = repeated(100, (i) => row(i % 2 ? 1 : 0, { value: i % 2 ? 0.9 : 0.2 + 0.006 * i }));
   const plain = await only(rows);
   expect(plain.measures).toMatchObject({ accuracy: { value: 0.75 }, recall: { value: 1 }, auc: { value: 1 } });
-  const odd = await only([
-    row('unknown', { value: 0.1 }),
-    ...rows,
-    row('unknown', { value: 0.9 }),
-    row(0.5, { value: 0.5 }),
-  ]);
+  const others = [row('unknown', { value: 0.1 }), row('unknown', { value: 0.9 }), row(0.5, { value: 0.5 })];
+  const odd = await only([...others.slice(0, 1), ...rows, ...others.slice(1)]);
   expect(odd).toEqual({ ...plain, rows: 103, compared: 100, notCompared: { 'the label is none of the two': 3 } });
   const words = rows.map(({ label, prediction }) => row(label ? 'yes' : 'no', prediction));
   const said = await only([...words, row('n/a', { value: 0.1 })], { positive: 'yes' });
@@ -155,12 +143,8 @@ test('an odd label with probabilities is not compared, and a third whole number 
 test('a score next to a label is that of the label', async () => {
   const scored = (label: string, value: string, score: number) =>
     row(label, { value, scores: [score], classes: [value] });
-  const two = [
-    scored('good', 'good', 0.9),
-    scored('bad', 'bad', 0.8),
-    scored('bad', 'good', 0.6),
-    scored('good', 'bad', 0.7),
-  ];
+  const right = [scored('good', 'good', 0.9), scored('bad', 'bad', 0.8)];
+  const two = [...right, scored('bad', 'good', 0.6), scored('good', 'bad', 0.7)];
   // Scores of `good`: 0.9, 0.3 against 0.2, 0.6.
   expect((await only(two, { positive: 'good' })).measures.auc?.value).toBeCloseTo(0.75, 12);
   const three = await only([...two, scored('ugly', 'ugly', 0.9)]);
@@ -302,12 +286,8 @@ test.each<[object, Record<string, number>]>([
   [{ variant: 'B' }, { all: 1 }],
   [window, { all: 1 }],
 ])('groups rows by %j, without labels for scorers', async (query, expected) => {
-  const rows = [
-    at('21T00:00:00', 'B'),
-    at('20T23:59:59', 'A'),
-    at('20T10:00:00', 'A'),
-    at('20T10:30:00', 'A', { scorer: 'safety' }),
-  ];
+  const answers = [at('21T00:00:00', 'B'), at('20T23:59:59', 'A'), at('20T10:00:00', 'A')];
+  const rows = [...answers, at('20T10:30:00', 'A', { scorer: 'safety' })];
   const { groups } = await measured(rows, {}, query);
   expect(Object.fromEntries(groups.map((one) => [one.group, one.rows]))).toEqual(expected);
 });
@@ -323,9 +303,8 @@ test('differences of groups are those to the most frequent value, with their int
   expect([old?.value, old?.truePositiveRate.value, old?.difference]).toEqual(['old', 1, undefined]);
   expect(young?.difference?.truePositiveRate.value).toBeCloseTo(-0.5, 2);
   expect(young?.difference?.truePositiveRate.high).toBeLessThan(-0.4);
-  const nobody = await only([row('a', { value: 'b' }, { groups: ['x'] }), row('a', { value: 'a' })], {
-    groups: ['age'],
-  });
+  const noPositive = [row('a', { value: 'b' }, { groups: ['x'] }), row('a', { value: 'a' })];
+  const nobody = await only(noPositive, { groups: ['age'] });
   const whys = nobody.groups?.age?.map(({ value, truePositiveRate }) => `${value} ${truePositiveRate.why}`);
   expect(whys).toEqual(['(none) no label is 1', 'x no label is 1']);
 });
