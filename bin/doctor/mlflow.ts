@@ -2,10 +2,9 @@
 
 import { toNamedError } from '../../src/core/errors/errors.ts';
 import { s3Place } from '../../src/core/settings/kinds.ts';
-import { isAccessDenied } from '../../src/mlflow/capabilities.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
-import { MlflowRefusedError } from '../../src/mlflow/errors.ts';
+import { isAccessDenied, MlflowRefusedError } from '../../src/mlflow/errors.ts';
 import { experimentNotice, findExperiment, stackTag } from '../../src/mlflow/experiments.ts';
 import type { Call } from '../../src/mlflow/rest.ts';
 import { describeMlflow } from '../operate/aws-calls.ts';

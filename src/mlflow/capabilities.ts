@@ -1,8 +1,5 @@
 /** Determines the capabilities of a tracking server by its version, repeatedly, because the server may be replaced. */
 import { PermanentError } from '../core/errors/errors.ts';
-import { withRetries } from '../core/process/retry.ts';
-import { MlflowRefusedError } from './errors.ts';
-import type { MlflowRest } from './rest.ts';
 
 type ServerCapabilities = ReturnType<typeof capabilitiesOf>;
 
@@ -35,13 +32,13 @@ function capabilitiesOf(version: string | undefined) {
 }
 
 /** Asks the server for its version, and again once a minute. */
-export function capabilityProbe(rest: MlflowRest) {
+export function capabilityProbe(readVersion: () => Promise<string | undefined>) {
   let known: Promise<ServerCapabilities> | undefined;
   let checkedAtMs = 0;
   /** OTLP turned out missing, for example behind a gateway with fewer routes. */
   let isWithoutOtlp = false;
   const probe = async (): Promise<ServerCapabilities> => {
-    const can = capabilitiesOf(await versionOf(rest));
+    const can = capabilitiesOf(await readVersion());
     return { ...can, otlp: can.otlp && !isWithoutOtlp };
   };
   const get = (): Promise<ServerCapabilities> => {
@@ -65,18 +62,3 @@ export function capabilityProbe(rest: MlflowRest) {
     },
   };
 }
-
-async function versionOf(rest: MlflowRest): Promise<string | undefined> {
-  try {
-    const reply = await withRetries(rest.retry, () => rest.bytes({ method: 'GET', path: '/version' }));
-    return /^\d+\.[\d.]+/.exec(reply.toString('utf8').trim())?.[0];
-  } catch (error) {
-    if (error instanceof MlflowRefusedError) return undefined;
-    // A gateway in front of managed MLflow may forward only the API's routes. Assume the oldest version then.
-    if (rest.target.kind !== 'url' && isAccessDenied(error)) return undefined;
-    throw error;
-  }
-}
-
-export const isAccessDenied = (error: unknown): boolean =>
-  error instanceof PermanentError && error.name === 'MlflowAccessDenied';

@@ -47,6 +47,9 @@ export function orAbsent(error: unknown): undefined {
   if (!(error instanceof MlflowRefusedError) || error.errorCode !== 'RESOURCE_DOES_NOT_EXIST') throw error;
 }
 
+export const isAccessDenied = (error: unknown): boolean =>
+  error instanceof PermanentError && error.name === 'MlflowAccessDenied';
+
 /** A call that MLflow refused with a 4xx status or 501. A retry would be refused again. */
 export class MlflowRefusedError extends PermanentError {
   readonly status: number;

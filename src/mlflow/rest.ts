@@ -7,7 +7,7 @@ import { countThrottle } from '../core/process/throttles.ts';
 import { jsonIn } from '../core/values/json-in.ts';
 import { type Authorizer, type RefusedReply, saysExpired } from './auth.ts';
 import { capabilityProbe } from './capabilities.ts';
-import { MlflowRefusedError, MlflowRetryableError, notStored } from './errors.ts';
+import { isAccessDenied, MlflowRefusedError, MlflowRetryableError, notStored } from './errors.ts';
 import type { TrackingTarget } from './tracking-uri.ts';
 import { type HttpReply, type HttpRequest, type HttpTransport, NoReplyError } from './transport.ts';
 
@@ -64,7 +64,7 @@ export class MlflowRest {
   readonly retry: RetryPolicy;
   readonly target: TrackingTarget;
   /** What the server can do, which is asked once a minute. */
-  readonly probe = capabilityProbe(this);
+  readonly probe = capabilityProbe(() => this.#version());
   readonly #options: RestOptions;
 
   constructor(options: RestOptions) {
@@ -123,6 +123,18 @@ export class MlflowRest {
         if (await this.#options.authorizer.renew(facts)) continue;
       }
       throw this.#failure(call, reply, facts);
+    }
+  }
+
+  async #version(): Promise<string | undefined> {
+    try {
+      const reply = await withRetries(this.retry, () => this.bytes({ method: 'GET', path: '/version' }));
+      return /^\d+\.[\d.]+/.exec(reply.toString('utf8').trim())?.[0];
+    } catch (error) {
+      if (error instanceof MlflowRefusedError) return undefined;
+      // A gateway in front of managed MLflow may forward only the API's routes. Assume the oldest version then.
+      if (this.target.kind !== 'url' && isAccessDenied(error)) return undefined;
+      throw error;
     }
   }
 

@@ -21,14 +21,18 @@ const FAILURE_TAG = 'replay_error';
 /** MLflow's limit for a tag of a run, in old versions too. */
 const MAX_RUN_TAG_CHARS = 5000;
 
-export interface RunContent {
+interface NewRun {
   name: string;
   startMs: number;
+  tags: Record<string, string>;
+}
+
+/** The results of a run, and its end. */
+export interface RunContent {
   endMs: number;
   status: 'FINISHED' | 'FAILED' | 'KILLED';
   metrics: Record<string, number>;
   params: Record<string, string>;
-  tags: Record<string, string>;
 }
 
 export interface MlflowRun {
@@ -46,8 +50,6 @@ const get = (runId: string) => ({ method: 'GET', path: '/api/2.0/mlflow/runs/get
 const pairs = (values: Record<string, string>): { key: string; value: string }[] =>
   Object.entries(values).map(([key, value]) => ({ key, value }));
 
-type NewRun = Pick<RunContent, 'name' | 'startMs' | 'tags'>;
-
 const runOf = ({ info }: z.infer<typeof runSchema>): MlflowRun => ({
   runId: info.run_id,
   artifactUri: info.artifact_uri,
@@ -55,12 +57,9 @@ const runOf = ({ info }: z.infer<typeof runSchema>): MlflowRun => ({
 });
 
 /** Creates a run. The call is not retried, because a second call would create a second run. */
-export async function createRun(
-  rest: MlflowRest,
-  experimentId: string,
-  { name, startMs, tags }: NewRun,
-): Promise<MlflowRun> {
-  const json = { experiment_id: experimentId, run_name: name, start_time: Math.round(startMs), tags: pairs(tags) };
+export async function createRun(rest: MlflowRest, experimentId: string, run: NewRun): Promise<MlflowRun> {
+  const own = { run_name: run.name, start_time: Math.round(run.startMs), tags: pairs(run.tags) };
+  const json = { experiment_id: experimentId, ...own };
   return runOf((await rest.once(post('create', json), runReply)).run);
 }
 
@@ -114,11 +113,8 @@ const dataReply = z.object({
  * Logs metrics and parameters. Logging them again has no effect: servers before 3.13 refuse a metric that they already
  * have, so each attempt first reads what exists.
  */
-export async function logRun(
-  rest: MlflowRest,
-  { runId }: Pick<MlflowRun, 'runId'>,
-  { metrics, params, endMs }: Pick<RunContent, 'metrics' | 'params' | 'endMs'>,
-): Promise<void> {
+export async function logRun(rest: MlflowRest, runId: string, content: RunContent): Promise<void> {
+  const { metrics, params, endMs } = content;
   const timestamp = Math.round(endMs);
   await withRetries(rest.retry, async () => {
     const log = (json: object) => rest.once(post('log-batch', { run_id: runId, ...json }), anyReply);
@@ -139,11 +135,9 @@ export async function logRun(
   });
 }
 
-export async function endRun(
-  rest: MlflowRest,
-  { runId }: Pick<MlflowRun, 'runId'>,
-  { status, endMs }: Pick<RunContent, 'status' | 'endMs'>,
-): Promise<void> {
+type End = Pick<RunContent, 'status' | 'endMs'>;
+
+export async function endRun(rest: MlflowRest, runId: string, { status, endMs }: End): Promise<void> {
   const json = { run_id: runId, status, end_time: Math.round(endMs) };
   await rest.repeat(post('update', json), anyReply);
 }
@@ -153,11 +147,7 @@ export async function endRun(
  *
  * @param why `undefined` without a failure
  */
-export async function tellFailure(
-  rest: MlflowRest,
-  { runId }: Pick<MlflowRun, 'runId'>,
-  why: string | undefined,
-): Promise<void> {
+export async function tellFailure(rest: MlflowRest, runId: string, why: string | undefined): Promise<void> {
   if (why !== undefined) {
     const json = { run_id: runId, key: FAILURE_TAG, value: why.slice(0, MAX_RUN_TAG_CHARS) };
     await rest.repeat(post('set-tag', json), anyReply);

@@ -48,7 +48,7 @@ export async function publish(
     work().catch((error: unknown) => {
       failures.push(error);
     });
-  await attempt(() => logRun(client.rest, run, content));
+  await attempt(() => logRun(client.rest, run.runId, content));
   const traces = exchangeTraces(client, experiment, run.runId, name, directory);
   await attempt(() => traces.write(quality?.judged !== undefined));
   let leftOut: string[] = [];
@@ -56,7 +56,7 @@ export async function publish(
     leftOut = await putRunFiles(client.rest, run, await filesOf(directory), s3);
   });
   const end = failures.length > 0 ? 'FAILED' : status;
-  await attempt(() => endRun(client.rest, run, { ...content, status: end }));
+  await attempt(() => endRun(client.rest, run.runId, { ...content, status: end }));
   return { runId: run.runId, ...traces.result, leftOut, failures };
 }
 

@@ -5,13 +5,11 @@ import type { FinishedReplay } from '../finished.ts';
 import { DEFAULT_OPTIONS, type ReplayOptions } from '../options.ts';
 import { figures } from '../results/summary.ts';
 
-export type ReplayRunContent = Pick<RunContent, 'endMs' | 'status' | 'metrics' | 'params'>;
-
 export const runContentOf = (
   replay: FinishedReplay,
   status: RunContent['status'],
   quality: Quality | undefined,
-): ReplayRunContent => ({
+): RunContent => ({
   endMs: replay.endMs,
   status,
   metrics: metricsOf(replay, quality),

@@ -72,8 +72,8 @@ export async function findMlflowPlace(
     },
     /** Ends the run if planning fails. */
     giveUp: async ({ runId }: PlannedMlflow, status: 'FAILED' | 'KILLED', why: string, endMs: number) => {
-      await tellFailure(rest, { runId }, why);
-      await endRun(rest, { runId }, { status, endMs });
+      await tellFailure(rest, runId, why);
+      await endRun(rest, runId, { status, endMs });
     },
   };
 }

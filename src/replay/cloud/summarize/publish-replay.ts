@@ -6,14 +6,13 @@ import type { SummarizeReplayResult } from '../../../core/contract/replay.ts';
 import { areaOf, replayKeys } from '../../../core/contract/work-keys.ts';
 import type { MlflowClient } from '../../../mlflow/client.ts';
 import { putRunFiles } from '../../../mlflow/run-files.ts';
-import { endRun, getRun, logRun, tellFailure } from '../../../mlflow/runs.ts';
-import type { ReplayRunContent } from '../../publish/run-content.ts';
+import { endRun, getRun, logRun, type RunContent, tellFailure } from '../../../mlflow/runs.ts';
 import type { PlannedMlflow, StoredPlan } from '../work-bucket/stored-plan.ts';
 
 /** `publication.json`, the last object of a summary. */
 export interface ReplayPublication {
   mlflow: PlannedMlflow;
-  content: ReplayRunContent;
+  content: RunContent;
   /** Reason why the execution fails. Absent if it succeeds. */
   failure?: string | undefined;
 }
@@ -32,7 +31,7 @@ export async function publishReplay(
   const { experiment, runId } = publication.mlflow;
   const { rest } = await mlflow();
   const made = await getRun(rest, runId);
-  await logRun(rest, made, publication.content);
+  await logRun(rest, runId, publication.content);
   const prefix = areaOf('replayResults', run);
   const files = (await Array.fromAsync(storage.list(bucket, prefix))).map((object) => ({
     name: object.key.slice(prefix.length),
@@ -40,9 +39,9 @@ export async function publishReplay(
     read: async () => buffer(await storage.read(object)),
   }));
   const leftOut = await putRunFiles(rest, made, files, async () => storage.s3);
-  await tellFailure(rest, made, publication.failure);
+  await tellFailure(rest, runId, publication.failure);
   // Last, so that a run that has ended is complete.
-  await endRun(rest, made, publication.content);
+  await endRun(rest, runId, publication.content);
   return { experiment: { id: experiment.id, name: experiment.name }, runId, leftOut };
 }
 
@@ -64,6 +63,6 @@ export async function endUnfinished(
   const made = await getRun(rest, plan.mlflow.runId);
   if (made.status !== 'RUNNING') return;
   // First, so that a run that has ended has its reason.
-  await tellFailure(rest, made, `The replay could not be completed. ${why}`);
-  await endRun(rest, made, { status, endMs: Date.now() });
+  await tellFailure(rest, made.runId, `The replay could not be completed. ${why}`);
+  await endRun(rest, made.runId, { status, endMs: Date.now() });
 }
