@@ -53,12 +53,9 @@ export class Sender {
   #toldDropped = 0;
   /** Signals that the process is ending. Until it is aborted, the process waits for S3. */
   #ending: AbortSignal | undefined;
-  readonly #sums = {
-    written: 0,
-    spooled: 0,
-    dropped: 0,
-    withoutContent: 0,
-    lastError: undefined as string | undefined,
+  readonly #sums: Omit<CaptureStats, 'open' | 'waiting'> = {
+    ...{ written: 0, spooled: 0, dropped: 0, withoutContent: 0 },
+    lastError: undefined,
   };
 
   /** @throws Error if the spool folder cannot be made */

@@ -1,5 +1,5 @@
 /** Recognizes empty replies: no text, tool call, value or bytes. The rules are the same for captures and replays. */
-import { ofContent } from './content.ts';
+import { knownOfContent } from './content.ts';
 import { failureOf } from './failure.ts';
 import { isObject, type JsonObject } from './json.ts';
 import type { Capture, ChatMessage } from './types.ts';
@@ -49,11 +49,7 @@ interface Said {
  * @returns `undefined` for an error, a call that failed or that its caller left, a reply that was not captured or not
  *   decoded, and a table, a vector or bytes
  */
-export const saidIn = (capture: Capture): Said | undefined =>
-  // The trace, which another process builds too, has asked.
-  capture.isApart
-    ? (capture.results?.get('said') as Said | undefined)
-    : ofContent(capture, 'said', () => said(capture));
+export const saidIn = (capture: Capture): Said | undefined => knownOfContent(capture, 'said', () => said(capture));
 
 function said(capture: Capture): Said | undefined {
   const { conversation, format, response, call } = capture;

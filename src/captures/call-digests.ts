@@ -1,6 +1,6 @@
 /** Digests that identify an unstreamed call, in case another source has captured it too. */
 import { hash } from 'node:crypto';
-import { ofContent } from './content.ts';
+import { knownOfContent } from './content.ts';
 import type { Capture } from './types.ts';
 
 const DIGEST_CHARS = 12;
@@ -10,9 +10,7 @@ const DIGEST_CHARS = 12;
  * stream, or for content that is not kept.
  */
 export const callDigests = (capture: Capture): string[] =>
-  capture.isApart
-    ? ((capture.results?.get('digests') as string[] | undefined) ?? [])
-    : ofContent(capture, 'digests', () => digests(capture));
+  knownOfContent(capture, 'digests', () => digests(capture)) ?? [];
 
 function digests({ call, capturedInferenceId, request, response, content }: Capture): string[] {
   if (call?.streamed) return [];

@@ -1,4 +1,5 @@
 /** Reads an observed content type. */
+import { TextDecoder } from 'node:util';
 import { asCount } from './json.ts';
 
 export interface ContentType {
@@ -51,3 +52,12 @@ export function parseContentType(observed: unknown): ContentType {
     announces: announced(media),
   };
 }
+
+/** @returns `undefined` if the charset is unknown. @param fatal throws at bytes that are not valid, in place of U+FFFD */
+export const decoderOf = (charset: string, fatal = true): TextDecoder | undefined => {
+  try {
+    return new TextDecoder(charset, { fatal });
+  } catch {
+    return undefined;
+  }
+};

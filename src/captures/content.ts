@@ -31,14 +31,12 @@ export function apart(capture: Capture): Capture {
   const { inferenceTimeMs, timeSource, capturedInferenceId, exchange, call, format, usage } = capture;
   const { error, results, masked, content, attributes } = capture;
   return {
-    ...{ inferenceTimeMs, timeSource, capturedInferenceId, format, usage, results },
-    ...(exchange && { exchange }),
-    ...(call && { call }),
-    ...(masked && { masked }),
-    ...(content && { content }),
-    ...(error && { error: { statusCode: error.statusCode, message: '' } }),
-    attributes,
-    notes: [],
-    isApart: true,
+    ...{ inferenceTimeMs, timeSource, capturedInferenceId, exchange, call, format, usage, results, masked, content },
+    error: error && { statusCode: error.statusCode, message: '' },
+    ...{ attributes, notes: [], isApart: true },
   };
 }
+
+/** Returns the same as `ofContent`, or `undefined` if another process should have done the work, and did not. */
+export const knownOfContent = <T>(capture: Capture, name: string, work: () => T): T | undefined =>
+  capture.isApart && !capture.results?.has(name) ? undefined : ofContent(capture, name, work);

@@ -129,16 +129,14 @@ export class TraceSender {
         const info = { ...facts(experiment.id, trace), ...(assessments.length > 0 ? { assessments } : {}) };
         return { traceId: trace.traceId, info, ...(spans ? { file: spansFile(trace) } : {}) };
       },
-      ...(spans
-        ? {
-            before: async (batch) => {
-              for (const { traceId, file } of batch) {
-                put.add(traceId);
-                if (file) await spans.put(traceId, file);
-              }
-            },
+      before:
+        spans &&
+        (async (batch) => {
+          for (const { traceId, file } of batch) {
+            put.add(traceId);
+            if (file) await spans.put(traceId, file);
           }
-        : {}),
+        }),
       send: async (batch) => {
         for (const { traceId, info } of batch) {
           const json = { trace: { trace_info: info } };

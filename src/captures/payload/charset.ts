@@ -1,16 +1,9 @@
 /** Decodes bytes to text, in the character set they were written in. */
 import { TextDecoder } from 'node:util';
 import { brotliDecompressSync } from 'node:zlib';
+import { decoderOf } from '../content-type.ts';
 
 type DecodedText = { text: string; note?: string } | { binary: true };
-
-const decoderOf = (charset: string): TextDecoder | undefined => {
-  try {
-    return new TextDecoder(charset, { fatal: true });
-  } catch {
-    return undefined;
-  }
-};
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
@@ -100,6 +93,7 @@ export function decodeText(bytes: Uint8Array, charset: string | undefined, isTex
   const mark = charsetOfMark(bytes);
   const wanted = mark ?? (charset === 'utf-16' || charset === 'utf16' ? utf16Order(bytes) : charset);
   const notes: string[] = [];
+  const read = (text: string, note: string): DecodedText => ({ text, note: [...notes, note].join(', ') });
   if (wanted !== undefined) {
     const decoder = decoderOf(wanted);
     if (decoder === undefined) notes.push(`unknown charset “${charset?.slice(0, 40)}”`);
@@ -110,21 +104,12 @@ export function decodeText(bytes: Uint8Array, charset: string | undefined, isTex
     }
   }
   const text = decodeWith(utf8, bytes);
-  if (text !== undefined && !looksBinary(text)) {
-    if (notes.length > 0) notes.push('read as UTF-8');
-    return { text, ...(notes.length > 0 ? { note: notes.join(', ') } : {}) };
-  }
+  if (text !== undefined && !looksBinary(text)) return notes.length > 0 ? read(text, 'read as UTF-8') : { text };
   if (isText && text === undefined) {
     const cut = withoutCutCharacter(bytes);
-    if (cut !== undefined) {
-      notes.push('the bytes end in the middle of a character');
-      return { text: cut, note: notes.join(', ') };
-    }
+    if (cut !== undefined) return read(cut, 'the bytes end in the middle of a character');
     const latin = Buffer.from(bytes).toString('latin1');
-    if (!looksBinary(latin) && !isCompressed(bytes)) {
-      notes.push('not valid UTF-8, read as Latin-1');
-      return { text: latin, note: notes.join(', ') };
-    }
+    if (!looksBinary(latin) && !isCompressed(bytes)) return read(latin, 'not valid UTF-8, read as Latin-1');
   }
   return { binary: true };
 }

@@ -23,8 +23,10 @@ export interface DecodingContext extends Reading {
   type: ContentType;
 }
 
-/** A payload of a kind that is not known yet. */
-type TextPayload = Pick<Payload, 'contentType' | 'encoding' | 'bytes'> & { text: string };
+/** A text with all that is known of its payload but the kind. */
+interface TextContext extends DecodingContext {
+  base: Pick<Payload, 'contentType' | 'encoding' | 'bytes'> & { text: string };
+}
 
 /**
  * Tries the announced kind first, then the kinds that the text looks like.
@@ -32,21 +34,22 @@ type TextPayload = Pick<Payload, 'contentType' | 'encoding' | 'bytes'> & { text:
  * @param bytes size of the decoded payload.
  * @throws TooHeavy
  */
-export function fromText(context: DecodingContext, data: string, bytes: number): Payload {
-  const { side, announced, type, notes } = context;
+export function fromText(given: DecodingContext, data: string, bytes: number): Payload {
+  const { side, announced, type, notes } = given;
   const text = data.charCodeAt(0) === 0xfeff ? data.slice(1) : data;
-  const base: TextPayload = { ...announced, bytes, text };
+  const base = { ...announced, bytes, text };
+  const context = { ...given, base };
   if (text.trim() === '') return { ...base, kind: 'empty', value: null };
 
   const encoding = announced.encoding.toUpperCase();
   const announces = type.announces ?? (encoding === 'CSV' ? 'csv' : undefined);
   if (announces === 'text') return { ...base, kind: 'text', value: text };
   context.scale.values(countValues(text));
-  if (announces === 'csv') return fromCsv(context, base);
-  if (announces === 'event-stream' && looksLikeEventStream(text, true)) return fromEvents(context, base);
+  if (announces === 'csv') return fromCsv(context);
+  if (announces === 'event-stream' && looksLikeEventStream(text, true)) return fromEvents(context);
   if (announces === 'jsonlines') {
     const lines = parseJsonLines(text, true, notes);
-    if (lines !== undefined) return fromLines(context, base, lines);
+    if (lines !== undefined) return fromLines(context, lines);
   }
   const parsed = parseJson(text);
   if (parsed.ok) {
@@ -58,13 +61,13 @@ export function fromText(context: DecodingContext, data: string, bytes: number):
       return { ...base, kind: 'json', value: inner.value, keepText: true };
     }
     notes.push(...parsed.notes.map((note) => `${side}: ${note}`));
-    const streamed = fromItems(context, base, value, 'list');
+    const streamed = fromItems(context, value, 'list');
     return streamed ?? { ...base, kind: 'json', value, ...(duplicateKeys ? { keepText: true } : {}) };
   }
-  if (looksLikeEventStream(text)) return fromEvents(context, base);
+  if (looksLikeEventStream(text)) return fromEvents(context);
   const lines = parseJsonLines(text, false, notes);
-  if (lines !== undefined) return fromLines(context, base, lines);
-  if (announces === undefined && looksLikeNumericCsv(text)) return fromCsv(context, base);
+  if (lines !== undefined) return fromLines(context, lines);
+  if (announces === undefined && looksLikeNumericCsv(text)) return fromCsv(context);
   // SageMaker chooses the encoding. With a specific type, such as YAML, it only means that the data is written as text.
   const isAnnounced = announces !== undefined || (encoding === 'JSON' && type.media === undefined);
   const fault = announces === 'event-stream' ? 'it has no events' : parsed.problem;
@@ -72,37 +75,28 @@ export function fromText(context: DecodingContext, data: string, bytes: number):
   return { ...base, kind: 'text', value: text, ...(isAnnounced ? { problem } : {}) };
 }
 
-function fromCsv({ side }: DecodingContext, base: TextPayload): Payload {
+function fromCsv({ side, base }: TextContext): Payload {
   const table = side === 'reply' ? parseCsvReply(base.text) : parseCsv(base.text);
   if ('rows' in table) return { ...base, kind: 'csv', value: table.rows };
   return { ...base, kind: 'text', value: base.text, problem: `announced as CSV, but ${table.problem}` };
 }
 
-const fromEvents = (context: DecodingContext, base: TextPayload): Payload =>
-  fromStream(context, parseEventStream(base.text), 'events', base) as Payload;
+const fromEvents = (context: TextContext): Payload =>
+  fromStream(context, parseEventStream(context.base.text), 'events') as Payload;
 
 /** LMI and Ollama stream a reply as one JSON document a line. */
-const fromLines = (context: DecodingContext, base: TextPayload, lines: unknown[]): Payload =>
-  fromItems(context, base, lines, 'lines') ?? { ...base, kind: 'jsonlines', value: lines };
+const fromLines = (context: TextContext, lines: unknown[]): Payload =>
+  fromItems(context, lines, 'lines') ?? { ...context.base, kind: 'jsonlines', value: lines };
 
-function fromItems(
-  context: DecodingContext,
-  base: TextPayload,
-  items: unknown,
-  source: StreamSource,
-): Payload | undefined {
+function fromItems(context: TextContext, items: unknown, source: StreamSource): Payload | undefined {
   if (context.side === 'request' || !Array.isArray(items)) return undefined;
   const stream = { events: items.map((data) => ({ data })), done: false, broken: 0 };
-  return fromStream(context, stream, source, base);
+  return fromStream(context, stream, source);
 }
 
 /** @returns `undefined` for items that are not a stream. Server-sent events always are one. */
-function fromStream(
-  { notes, scale }: DecodingContext,
-  framed: EventStream,
-  source: StreamSource,
-  base: TextPayload,
-): Payload | undefined {
+function fromStream(context: TextContext, framed: EventStream, source: StreamSource): Payload | undefined {
+  const { notes, scale, base } = context;
   const count = (text: string): void => scale.values(countValues(text));
   const events = framed.events.map((event) => ({ ...event, data: unframed(event.data, count) }));
   const assembled = assembleStream({ ...framed, events }, source);

@@ -5,7 +5,7 @@
  */
 
 import { TextDecoder } from 'node:util';
-import { parseContentType } from '../content-type.ts';
+import { decoderOf, parseContentType } from '../content-type.ts';
 import { isObject, parseJson } from '../json.ts';
 
 type StreamForm = 'events' | 'lines' | 'text';
@@ -58,7 +58,7 @@ export class StreamFraming {
     this.form = options.form;
     const { announces, charset } = parseContentType(options.contentType);
     this.#announced = announces === 'event-stream' ? 'events' : announces === 'jsonlines' ? 'lines' : undefined;
-    this.#decoder = decoderOf(charset);
+    this.#decoder = decoderOf(charset ?? 'utf-8', false) ?? new TextDecoder();
   }
 
   /**
@@ -172,14 +172,6 @@ export class StreamFraming {
     this.#name = undefined;
     if (isTooLong) this.#options.onTooLong?.();
     else if (isThere) this.#options.onEvent(data, name, at);
-  }
-}
-
-function decoderOf(charset: string | undefined): TextDecoder {
-  try {
-    return new TextDecoder(charset ?? 'utf-8');
-  } catch {
-    return new TextDecoder();
   }
 }
 

@@ -85,28 +85,27 @@ function traceOf(capture: Capture, raw: RawLine, options: TraceOptions): TraceRe
     name,
     ...time,
     state: status.code,
-    ...(capture.inferenceId === undefined ? {} : { clientRequestId: fitted(capture.inferenceId) }),
+    clientRequestId: fittedId(capture.inferenceId),
     requestPreview: requestPreview(capture),
     responsePreview: responsePreview(capture),
     tags: tagsOf(capture, raw, options),
     ...callerOf(capture),
     ...tokenUsageOf(capture),
-    ...(capture.model === undefined ? {} : { model: fitted(capture.model) }),
+    model: fittedId(capture.model),
     spans: [root, ...inferenceSpans(capture, root, traceId, storer)],
   };
 }
 
 /** Returns the caller's ids in the form of the trace. */
-function callerOf({ userId, sessionId }: Capture): Pick<TraceRecord, 'userId' | 'sessionId'> {
-  return {
-    ...(sessionId === undefined ? {} : { sessionId: fitted(sessionId) }),
-    ...(userId === undefined ? {} : { userId: fitted(userId) }),
-  };
-}
+const callerOf = ({ userId, sessionId }: Capture): Pick<TraceRecord, 'userId' | 'sessionId'> => ({
+  sessionId: fittedId(sessionId),
+  userId: fittedId(userId),
+});
+
+const fittedId = (id: string | undefined): string | undefined => id && fitted(id);
 
 /** Returns the inference id that the caller chose, in the form of the trace. */
-export const chosenId = ({ capturedInferenceId: id }: Pick<Capture, 'capturedInferenceId'>): string | undefined =>
-  id === undefined ? undefined : fitted(id);
+export const chosenId = ({ capturedInferenceId: id }: Pick<Capture, 'capturedInferenceId'>) => fittedId(id);
 
 /** Returns the ids by which a person finds the trace. @param isServing whether labels may name the inference id */
 export const callerIds = (capture: Capture, isServing: boolean) => ({

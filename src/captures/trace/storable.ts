@@ -32,34 +32,31 @@ const isWhole = (literal: string): boolean => /^-?\d+$/.test(literal);
 export class Storer {
   readonly changes = new Set<Change>();
 
-  store(value: unknown): unknown {
-    return this.#walk(value, MAX_LEVELS);
-  }
-
-  text(text: string): string {
-    const clean = cleanText(text);
-    if (clean !== text) this.changes.add('characters');
-    return clean;
-  }
-
-  #walk(value: unknown, levels: number): unknown {
-    if (typeof value === 'string') return this.text(value);
+  /** @param levels that the value may have */
+  store(value: unknown, levels = MAX_LEVELS): unknown {
+    if (typeof value === 'string') return this.#text(value);
     if (typeof value === 'number') return this.#number(value);
     if (typeof value !== 'object' || value === null) return value;
     if (isExactNumber(value)) return this.#exactNumber(value);
     const needed = Array.isArray(value) ? LIST_LEVELS : OBJECT_LEVELS;
     if (levels < needed) {
       this.changes.add('nesting');
-      return this.text(toJson(value) ?? '[nested too deep to be written; see the line in S3]');
+      return this.#text(toJson(value) ?? '[nested too deep to be written; see the line in S3]');
     }
     if (Array.isArray(value)) return this.#list(value, levels - needed);
     return isObject(value) ? this.#object(value, levels - needed) : value;
   }
 
+  #text(text: string): string {
+    const clean = cleanText(text);
+    if (clean !== text) this.changes.add('characters');
+    return clean;
+  }
+
   #list(list: unknown[], levels: number): unknown[] {
     let stored: unknown[] | undefined;
     for (let index = 0; index < list.length; index += 1) {
-      const item = this.#walk(list[index], levels);
+      const item = this.store(list[index], levels);
       if (stored === undefined && item !== list[index]) stored = list.slice(0, index);
       stored?.push(item);
     }
@@ -71,8 +68,8 @@ export class Storer {
     const entries = Object.entries(object);
     for (const entry of entries) {
       const [name, value] = entry;
-      entry[0] = this.text(name);
-      entry[1] = this.#walk(value, levels);
+      entry[0] = this.#text(name);
+      entry[1] = this.store(value, levels);
       changed ||= entry[0] !== name || entry[1] !== value;
     }
     return changed ? Object.fromEntries(entries) : object;
