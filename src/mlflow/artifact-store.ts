@@ -40,15 +40,11 @@ export function artifactFolder(location: string): { path: string } | { bucket: s
 export function spansStore(rest: MlflowRest, experiment: Experiment, s3: S3Client | undefined): SpansStore {
   const folder = artifactFolder(experiment.artifactLocation);
   if (folder === undefined) {
-    throw new PermanentError(
-      'MlflowArtifactStoreUnsupported',
-      'The artifact location of the experiment is not supported',
-      {
-        got: experiment.artifactLocation,
-        expected: 'mlflow-artifacts:/… (a server that serves artifacts) or s3://…',
-        where: `experiment "${experiment.name}" (id ${experiment.id})`,
-      },
-    );
+    const what = 'The artifact location of the experiment is not supported';
+    const expected = 'mlflow-artifacts:/… (a server that serves artifacts) or s3://…';
+    const where = `experiment "${experiment.name}" (id ${experiment.id})`;
+    const facts = { got: experiment.artifactLocation, expected, where };
+    throw new PermanentError('MlflowArtifactStoreUnsupported', what, facts);
   }
   if ('path' in folder) {
     const file = (traceId: string) => servedFile(rest, `${folder.path}traces/${traceId}/${FILE}`);

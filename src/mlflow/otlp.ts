@@ -94,7 +94,8 @@ function readableSpan(
   attributes: Attributes,
   resource: ReadableSpan['resource'],
 ): ReadableSpan {
-  const { links = [] } = span;
+  const { links = [], status } = span;
+  const { code, message } = status;
   const context = (spanId: string) => ({ traceId, spanId, traceFlags: SAMPLED });
   const own = context(span.spanId);
   return {
@@ -104,10 +105,7 @@ function readableSpan(
     ...(span.parentSpanId === undefined ? {} : { parentSpanContext: context(span.parentSpanId) }),
     startTime: hrTime(span.startTimeMs),
     endTime: hrTime(span.endTimeMs),
-    status: {
-      code: STATUS_CODES[span.status.code],
-      ...(span.status.message === undefined ? {} : { message: storableText(span.status.message, MAX_TAG_CHARS) }),
-    },
+    status: { code: STATUS_CODES[code], message: message && storableText(message, MAX_TAG_CHARS) },
     attributes,
     links: links.map(({ traceId: id, spanId }) => ({ context: { traceId: id, spanId, traceFlags: SAMPLED } })),
     events: (span.events ?? []).map(({ name, timeMs }) => ({ name, time: hrTime(timeMs), attributes: {} })),

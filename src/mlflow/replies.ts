@@ -20,10 +20,7 @@ const assessment = z.object({
   assessment_id: z.string().default(''),
   assessment_name: z.string().default(''),
   span_id: z.string().optional(),
-  source: z.object({ source_type: z.string().default(''), source_id: z.string().default('') }).default({
-    source_type: '',
-    source_id: '',
-  }),
+  source: z.object({ source_type: z.string().default(''), source_id: z.string().default('') }).prefault({}),
   feedback: z
     .object({
       value: z.unknown().optional(),
@@ -42,9 +39,7 @@ const assessment = z.object({
 
 const traceInfo = z.object({
   trace_id: z.string(),
-  trace_location: z
-    .object({ mlflow_experiment: z.object({ experiment_id: z.string() }).optional() })
-    .default({ mlflow_experiment: undefined }),
+  trace_location: z.object({ mlflow_experiment: z.object({ experiment_id: z.string() }).optional() }).prefault({}),
   state: z.string().default('STATE_UNSPECIFIED'),
   request_time: z.string().default(''),
   request_preview: z.string().default(''),

@@ -105,7 +105,7 @@ const dataReply = z.object({
         metrics: z.array(z.object({ key: z.string(), value: z.unknown(), timestamp: z.coerce.number() })).default([]),
         params: z.array(z.object({ key: z.string() })).default([]),
       })
-      .default({ metrics: [], params: [] }),
+      .prefault({}),
   }),
 });
 

@@ -251,25 +251,12 @@ function controlTraces(rest: MlflowRest, experiment: Experiment) {
     const traceId = `tr-${digits.slice(0, 32)}`;
     made.push(traceId);
     const now = Date.now();
-    const time = { startTimeMs: now, endTimeMs: now };
+    const known = { name: NAME, startTimeMs: now, endTimeMs: now };
+    const span = { ...known, spanId: digits.slice(32, 48), spanType: 'UNKNOWN', attributes: {} };
     return {
-      traceId,
-      name: NAME,
-      ...time,
-      state: 'OK',
-      requestPreview: '',
-      responsePreview: '',
+      ...{ ...known, traceId, state: 'OK', requestPreview: '', responsePreview: '' },
       tags: { write_check: 'true' },
-      spans: [
-        {
-          spanId: digits.slice(32, 48),
-          name: NAME,
-          spanType: 'UNKNOWN',
-          ...time,
-          attributes: {},
-          status: { code: 'OK' },
-        },
-      ],
+      spans: [{ ...span, status: { code: 'OK' } }],
     };
   };
   /** Deletes all control traces. */
