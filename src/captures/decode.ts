@@ -82,7 +82,7 @@ const why = (error: unknown): string =>
 function captureOf(envelope: Envelope, raw: RawLine, options: DecodeOptions, scale: Scale): Capture {
   const { captureData } = envelope;
   const notes = [...envelope.notes];
-  const facts = factsOf(envelope, raw, options, notes, captureData.endpointOutput);
+  const facts = factsOf({ ...envelope, notes }, raw, options, captureData.endpointOutput);
   const request = decodePayload({ side: 'request', notes, scale }, captureData.endpointInput);
   const response = decodePayload({ side: 'reply', notes, scale }, captureData.endpointOutput);
   if (request?.problem !== undefined) notes.push(`request: ${request.problem}`);
@@ -101,14 +101,8 @@ function maskedCapture(captured: Captured, options: DecodeOptions, meaningOf: (r
 }
 
 /** @param reply `endpointOutput`, if it is to be read */
-function factsOf(
-  envelope: Envelope,
-  raw: RawLine,
-  { areExchanges }: DecodeOptions,
-  notes: string[],
-  reply?: unknown,
-): RecordFacts {
-  const { record, eventMetadata } = envelope;
+function factsOf(envelope: Envelope, raw: RawLine, { areExchanges }: DecodeOptions, reply?: unknown): RecordFacts {
+  const { record, eventMetadata, notes } = envelope;
   const { exchange, ...others } = envelope.extraFields ?? {};
   const isExchange = areExchanges && isObject(exchange);
   const { call, fields: extraFields } = takeClientCall(isExchange ? others : (envelope.extraFields ?? {}), notes);
@@ -135,7 +129,7 @@ function factsOf(
 /** Keeps the payloads as captured, after decoding them failed. */
 function undecodedCapture(envelope: Envelope, raw: RawLine, options: DecodeOptions, error: unknown): Capture {
   const notes = [...envelope.notes];
-  const facts = factsOf(envelope, raw, options, notes);
+  const facts = factsOf({ ...envelope, notes }, raw, options);
   const kept = options.redaction ? 'not kept' : 'kept as captured';
   notes.push(`the payloads could not be decoded (${why(error)}) and are ${kept}`);
   const keep = (side: unknown): Payload | undefined => {

@@ -36,13 +36,7 @@ const bad = (name: string, message: string): { reason: QuarantineCause } => ({ r
  * @throws TooHeavy
  */
 export function openEnvelope(bytes: Buffer, scale: Scale): { envelope: Envelope } | { reason: QuarantineCause } {
-  let text: string;
-  try {
-    text = bytes.toString('utf8');
-  } catch {
-    // V8's longest string is 512 MB.
-    return bad('LineTooLong', `the line has ${bytes.length} bytes, more than can be read as one text`);
-  }
+  const text = bytes.toString('utf8');
   const parsed = parseJson(text, MAX_RECORD_DEPTH, scale);
   if (!parsed.ok) return bad(parsed.tooDeep ? 'NestedTooDeep' : 'NotJson', describeBadJson(text, parsed));
   const record = parsed.value;

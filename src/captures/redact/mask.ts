@@ -4,6 +4,7 @@ import { createHmac, createSecretKey } from 'node:crypto';
 import { RE2JS } from 're2js';
 import type { Redaction } from '../../core/settings/redact-setting.ts';
 import { jsonIn } from '../../core/values/json-in.ts';
+import { isExactNumber } from '../json.ts';
 import { DATA_URL_MARK, fileIn, maskedBase64, maskedUrls, NOT_MASKED } from './encoded.ts';
 import { Forms, find, type Item, MAX_VALUE_CHARS, merged, respelled } from './find.ts';
 import type { Kind } from './kinds.ts';
@@ -190,7 +191,7 @@ export class Masker {
       if (pieces || value.length >= MIN_CHARS || this.#ready.patterns.length > 0) {
         holder[key] = this.#textOrJson(value, field, nested, pieces);
       }
-    } else if (typeof value === 'number' || isRawNumber(value)) {
+    } else if (typeof value === 'number' || isExactNumber(value)) {
       const text = typeof value === 'number' ? String(value) : value.rawJSON;
       const items = hasNumbers && Number(text) >= MIN_NUMBER ? this.#itemsIn(text, field) : [];
       if (items.length > 0) holder[key] = this.#replaced(text, items);
@@ -243,11 +244,11 @@ export class Masker {
   #whole(holder: Holder, key: string | number, field: string): void {
     const value = holder[key];
     if (value === null || value === undefined || this.#written.get(holder)?.has(String(key))) return;
-    if (typeof value === 'object' && !isRawNumber(value)) {
+    if (typeof value === 'object' && !isExactNumber(value)) {
       for (const inner of Object.keys(value)) this.#whole(value as Holder, inner, field);
       this.#write(holder, key, value);
     } else {
-      this.#write(holder, key, this.whole(field.toLowerCase(), isRawNumber(value) ? value.rawJSON : String(value)));
+      this.#write(holder, key, this.whole(field.toLowerCase(), isExactNumber(value) ? value.rawJSON : String(value)));
     }
   }
 
@@ -278,10 +279,6 @@ export class Masker {
 
 /** Returns the announcements in the name of a field. */
 const announced = (field: string): readonly Word[] => wordsOfName(field.slice(-MAX_NAME_CHARS));
-
-/** Whether this is a number with its digits as captured. TypeScript's library lacks `JSON.isRawJSON`. */
-const isRawNumber = (value: unknown): value is { rawJSON: string } =>
-  (JSON as unknown as { isRawJSON(value: unknown): boolean }).isRawJSON(value);
 
 /** The preparations for a redaction, made once for all captures. */
 const ready = new WeakMap<Redaction, ReturnType<typeof prepared>>();

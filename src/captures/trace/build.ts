@@ -7,7 +7,7 @@ import { failureOf } from '../failure.ts';
 import { capturePathOf } from '../files/capture-path.ts';
 import { isObject } from '../json.ts';
 import { parentSpanOf } from '../record/traceparent.ts';
-import type { Capture, Inference, Payload, QuarantineCause, RawLine } from '../types.ts';
+import type { Capture, Inference, Payload, QuarantineCause, RawLine, TokenUsage } from '../types.ts';
 import { viewTools } from './chat-view.ts';
 import { exchangeAttributes, exchangeTrace, lineTraceId } from './exchange.ts';
 import { genAiAttributes } from './gen-ai.ts';
@@ -90,7 +90,7 @@ function traceOf(capture: Capture, raw: RawLine, options: TraceOptions): TraceRe
     responsePreview: responsePreview(capture),
     tags: tagsOf(capture, raw, options),
     ...callerOf(capture),
-    ...tokenUsageOf(capture),
+    tokenUsage: capture.usage && tokenUsageOf(capture.usage),
     model: fittedId(capture.model),
     spans: [root, ...inferenceSpans(capture, root, traceId, storer)],
   };
@@ -130,18 +130,10 @@ function statusMessage({ statusCode, message, type }: NonNullable<Capture['error
   return cut(cleanText(parts.join(': ')), MAX_STATUS_CHARS);
 }
 
-function tokenUsageOf({ usage }: Capture): Pick<TraceRecord, 'tokenUsage'> {
-  if (usage === undefined) return {};
-  const { inputTokens, outputTokens, totalTokens, cachedInputTokens } = usage;
-  return {
-    tokenUsage: {
-      input_tokens: inputTokens,
-      output_tokens: outputTokens,
-      total_tokens: totalTokens,
-      cache_read_input_tokens: cachedInputTokens,
-    },
-  };
-}
+const tokenUsageOf = ({ inputTokens, outputTokens, totalTokens, cachedInputTokens }: TokenUsage) => ({
+  ...{ input_tokens: inputTokens, output_tokens: outputTokens, total_tokens: totalTokens },
+  cache_read_input_tokens: cachedInputTokens,
+});
 
 /**
  * Returns the status code tag. Data Capture records no HTTP status, but a successful reply always has status 200, so that

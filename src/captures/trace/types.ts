@@ -38,12 +38,8 @@ export interface TraceRecord extends Pick<SpanRecord, 'name' | 'startTimeMs' | '
   userId?: string;
   /** MLflow's run that shows the trace. */
   sourceRun?: string;
-  tokenUsage?: {
-    input_tokens?: number;
-    output_tokens?: number;
-    total_tokens?: number;
-    cache_read_input_tokens?: number;
-  };
+  /** Under MLflow's names. */
+  tokenUsage?: { [name in `${'input' | 'output' | 'total' | 'cache_read_input'}_tokens`]?: number };
   model?: string;
   /** The root span is the first. */
   spans: SpanRecord[];
