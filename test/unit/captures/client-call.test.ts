@@ -1,9 +1,14 @@
-/** The object that the capture client adds to a line: times and errors that only the caller saw, from anybody. */
+/**
+ * The object that the capture client adds to a line: times and errors that only the caller saw, from anybody; and the first token of
+ * captured streams: the piece that ends the first content, or why nobody knows it.
+ */
 import { randomBytes } from 'node:crypto';
-import type { decodeLine } from '../../../src/captures/decode.ts';
 import { buildTrace } from '../../../src/captures/trace/build.ts';
-import { timedLine } from '../../helpers/timed-line.ts';
+import type { DecodeOptions } from '../../../src/captures/types.ts';
+import { literalRequest } from '../../../src/replay/request/literal.ts';
+import { streamedSide, timedLine } from '../../helpers/timed-line.ts';
 import { captureOf, decodedOf, jsonSide, rawLine } from './arbitraries.ts';
+import table from './first-tokens.json' with { type: 'json' };
 
 const chat = { messages: [{ role: 'user', content: 'Do ferns flower?' }] };
 const answer = { choices: [{ index: 0, message: { role: 'assistant', content: 'No.' } }] };
@@ -13,7 +18,7 @@ const seen = { ...others, firstTokenMs };
 const error = { kind: 'throttled', class: 'ThrottlingException' };
 const failed = { streamed: true, ended: 'failed', endMs: 812, error };
 
-function read(client: unknown, options: Parameters<typeof decodeLine>[1] = {}) {
+function read(client: unknown, options: DecodeOptions = {}) {
   const reply = (client as typeof call).ended === 'failed' ? undefined : jsonSide('OUTPUT', answer, 'plain');
   const record = captureOf(jsonSide('INPUT', chat, 'plain'), reply);
   const line = timedLine(record, client);
@@ -88,7 +93,71 @@ test.each([
 test('the class of an error is masked like any text, and its times stay numbers', () => {
   const redaction = { kinds: ['card'] as const, fields: [], patterns: [], allow: [], key: randomBytes(32) };
   const client = { ...failed, error: { kind: 'stream', class: '4111111111111111' } };
-  const { capture, trace } = read(client, { redaction } as unknown as Parameters<typeof decodeLine>[1]);
+  const { capture, trace } = read(client, { redaction } as unknown as DecodeOptions);
   expect(JSON.stringify(trace)).not.toContain('4111111111111111');
   expect(capture.call).toMatchObject({ endMs: 812, error: { class: expect.stringMatching(/^<card/) } });
+});
+
+// -------------------------------------------------------------------------------------------------------- first tokens
+
+const event = (data: unknown): string => `data: ${JSON.stringify(data)}\n\n`;
+const delta = (fields: object): string => event({ choices: [{ index: 0, delta: fields }] });
+const ROLE = delta({ role: 'assistant', content: '' });
+const WORD = delta({ content: 'Né' });
+
+type Client = Record<string, unknown>;
+
+function streamedLine(pieces: (readonly [number, string | Buffer])[], type?: string, more: Client = {}): Buffer {
+  const { side, client } = streamedSide(pieces, type);
+  const record = captureOf(jsonSide('INPUT', chat, 'plain'), side as never);
+  const call = { streamed: true, ended: 'whole', status: 200, firstByteMs: 0, endMs: 9_000, ...client, ...more };
+  return Buffer.from(JSON.stringify({ ...record, client: call }));
+}
+
+/** Returns the time of the first token, or why there is none. A replay of the same line has the same. */
+function firstOf(line: Buffer): unknown {
+  const { firstTokenMs, noFirstToken } = decodedOf(rawLine(line)).call ?? {};
+  const literal = literalRequest(line);
+  expect(literal.kind === 'request' && literal.request.capturedTimes?.time_to_first_token_ms).toBe(firstTokenMs);
+  return firstTokenMs ?? noFirstToken;
+}
+
+/** Pieces come after 100, 200, … ms. */
+const cut = (...parts: string[]) => parts.map((part, n) => [100 * (n + 1), part] as const);
+
+type Row = { name: string; first: unknown; pieces: [number, string | { base64: string }][]; type?: string };
+
+test.each(table as Row[])('$name', ({ first, pieces, type }) => {
+  const bytesOf = (piece: string | { base64: string }) =>
+    typeof piece === 'object' ? Buffer.from(piece.base64, 'base64') : piece;
+  const read = pieces.map(([ms, piece]) => [ms, bytesOf(piece)] as const);
+  expect(firstOf(streamedLine(read, type))).toBe(first);
+});
+
+const LATE = cut(ROLE, ROLE, WORD);
+const [first, second] = streamedSide(LATE).client.pieces;
+
+test.each<[string, Client, unknown]>([
+  ['a reply that was left out', { left: { reply: 'too-large' } }, 'the reply was left out: too-large'],
+  ['no times of pieces', { pieces: undefined }, 'the times of its pieces were not kept'],
+  ['pieces that are too short', { pieces: [first, second, [300, 1]] }, 'its pieces do not add up to the reply'],
+  ['too long pieces', { pieces: [first, [300, 9e6]], pieceCount: 600 }, 'its pieces do not add up to the reply'],
+  ['content after the last kept piece', { pieces: [first, second] }, 'the content begins after the last kept piece'],
+  ['a stream that broke', { ended: 'broke', error: { kind: 'stream', class: 'E' } }, 300],
+  ['an unstreamed reply', { streamed: false }, undefined],
+  [
+    'times of its writer',
+    { pieces: undefined, firstContentMs: 5, firstTokenMs: 6 },
+    'the times of its pieces were not kept',
+  ],
+])('the first token of %s', (_, client, expected) => {
+  expect(firstOf(streamedLine(LATE, undefined, client))).toBe(expected);
+});
+
+test('a reply that is masked has the first token that was captured', () => {
+  const mail = delta({ content: 'jane.doe@example.com' });
+  const redaction = { kinds: ['email'] as const, fields: [], patterns: [], allow: [], content: 'none', key: 'a key' };
+  const capture = decodedOf(rawLine(streamedLine(cut(ROLE, mail, WORD))), { redaction } as never);
+  expect(capture).toMatchObject({ call: { firstTokenMs: 200 }, content: 'none' });
+  expect(JSON.stringify(capture)).not.toContain('jane.doe');
 });

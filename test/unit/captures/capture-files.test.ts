@@ -1,9 +1,10 @@
-/** Files and records that are no captures are named, on this machine as in S3. */
+/** The keys of capture files; and files and records that are no captures, which are named, on this machine as in S3. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { findCaptures } from '../../../bin/operate/capture-files.ts';
 import { decodeLine } from '../../../src/captures/decode.ts';
 import { backfillObjects, capturedObject } from '../../../src/captures/files/capture-objects.ts';
+import { capturePathOf, formatHour, hourPathOf } from '../../../src/captures/files/capture-path.ts';
 import type { Storage } from '../../../src/core/aws/storage.ts';
 import { captureScope } from '../../../src/judge/capture-scope.ts';
 import { localFiles } from '../../../src/replay/source/open-source.ts';
@@ -61,4 +62,31 @@ test.each([
   expect(JSON.stringify(decodeLine(lineOf(record), {}))).toMatch(
     new RegExp(`NotACaptureRecord.*${name}.*not a capture`),
   );
+});
+
+const hourMs = Date.UTC(2026, 10, 20, 10);
+
+test.each([
+  [
+    'captures/my-endpoint/AllTraffic/2026/11/20/10/a.jsonl',
+    { endpoint: 'my-endpoint', variant: 'AllTraffic', hourMs },
+    'captures/my-endpoint/AllTraffic/',
+  ],
+  ['AllTraffic/2026/11/20/10/a.jsonl', { variant: 'AllTraffic', hourMs }, 'AllTraffic/'],
+  ['2026/11/20/10/a.jsonl', { hourMs }, ''],
+])('%s contains its endpoint, variant and hour', (key, path, base) => {
+  expect(capturePathOf(key)).toEqual(path);
+  expect(hourPathOf(key)).toEqual({ base, startMs: hourMs });
+  expect(key).toContain(formatHour(hourMs + 3_599_999));
+});
+
+test.each([
+  'a.jsonl',
+  'e/2026/13/20/10/a.jsonl',
+  'e/2026/02/30/10/a.jsonl',
+  'e/2026/11/20/24/a.jsonl',
+  'e/2026/11/20/a.jsonl',
+  'x2026/11/20/10/a.jsonl',
+])('%s has no hour folder', (key) => {
+  expect([hourPathOf(key), capturePathOf(key)]).toEqual([undefined, {}]);
 });
