@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { decodeLine } from '../../../src/captures/decode.ts';
 import type { Capture, ChatMessage, DecodeOptions, RawLine } from '../../../src/captures/types.ts';
+import { type Redaction, redactRules } from '../../../src/core/settings/redact-setting.ts';
 import { anyText } from '../../helpers/any-text.ts';
 
 export interface Side {
@@ -72,6 +73,13 @@ export function decodedOf(raw: RawLine, options: DecodeOptions = {}): Capture {
   if (line.kind !== 'capture') throw new Error(line.reason.message);
   return line.capture;
 }
+
+/** The rules of `REDACT`, with a key. */
+export const redactionBy = (rules: string, more: Partial<Redaction> = {}): Redaction => ({
+  ...redactRules(rules),
+  ...{ allow: [], content: 'all', key: 'a key', keyVersion: '1' },
+  ...more,
+});
 
 /** Any Unicode text, including line endings and quotes. */
 export const texts = anyText({ maxLength: 40 });

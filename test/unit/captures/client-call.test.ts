@@ -2,12 +2,11 @@
  * The object that the capture client adds to a line: times and errors that only the caller saw, from anybody; and the first token of
  * captured streams: the piece that ends the first content, or why nobody knows it.
  */
-import { randomBytes } from 'node:crypto';
 import { buildTrace } from '../../../src/captures/trace/build.ts';
 import type { DecodeOptions } from '../../../src/captures/types.ts';
 import { literalRequest } from '../../../src/replay/request/literal.ts';
 import { streamedSide, timedLine } from '../../helpers/timed-line.ts';
-import { captureOf, decodedOf, jsonSide, rawLine } from './arbitraries.ts';
+import { captureOf, decodedOf, jsonSide, rawLine, redactionBy } from './arbitraries.ts';
 import table from './first-tokens.json' with { type: 'json' };
 
 const chat = { messages: [{ role: 'user', content: 'Do ferns flower?' }] };
@@ -63,7 +62,7 @@ test.each([
 });
 
 test('without texts, the times stay, and of an error its kind', () => {
-  const redaction = { kinds: [], fields: [], patterns: [], allow: [], content: 'none' as const, key: 'a key' };
+  const redaction = redactionBy('', { content: 'none' });
   expect(read(call, { redaction }).root['capture.call']).toEqual(seen);
   const { root, trace } = read(failed, { redaction });
   expect(root['capture.call']).toEqual({ streamed: true, ended: 'failed', endMs: 812, error: { kind: 'throttled' } });
@@ -91,9 +90,9 @@ test.each([
 });
 
 test('the class of an error is masked like any text, and its times stay numbers', () => {
-  const redaction = { kinds: ['card'] as const, fields: [], patterns: [], allow: [], key: randomBytes(32) };
+  const redaction = redactionBy('card');
   const client = { ...failed, error: { kind: 'stream', class: '4111111111111111' } };
-  const { capture, trace } = read(client, { redaction } as unknown as DecodeOptions);
+  const { capture, trace } = read(client, { redaction });
   expect(JSON.stringify(trace)).not.toContain('4111111111111111');
   expect(capture.call).toMatchObject({ endMs: 812, error: { class: expect.stringMatching(/^<card/) } });
 });
@@ -156,8 +155,8 @@ test.each<[string, Client, unknown]>([
 
 test('a reply that is masked has the first token that was captured', () => {
   const mail = delta({ content: 'jane.doe@example.com' });
-  const redaction = { kinds: ['email'] as const, fields: [], patterns: [], allow: [], content: 'none', key: 'a key' };
-  const capture = decodedOf(rawLine(streamedLine(cut(ROLE, mail, WORD))), { redaction } as never);
+  const redaction = redactionBy('email', { content: 'none' });
+  const capture = decodedOf(rawLine(streamedLine(cut(ROLE, mail, WORD))), { redaction });
   expect(capture).toMatchObject({ call: { firstTokenMs: 200 }, content: 'none' });
   expect(JSON.stringify(capture)).not.toContain('jane.doe');
 });

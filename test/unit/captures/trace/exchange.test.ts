@@ -1,10 +1,9 @@
 /** The lines of a replay's exchanges: read as such in a run over a replay, and as captures like any other elsewhere. */
-import { decodeLine } from '../../../../src/captures/decode.ts';
 import { buildTrace } from '../../../../src/captures/trace/build.ts';
 import { exchangeLine, exchangeTraceId, lineTraceId } from '../../../../src/captures/trace/exchange.ts';
 import { traceIdOf } from '../../../../src/captures/trace/ids.ts';
 import type { ExchangeFacts, RawLine } from '../../../../src/captures/types.ts';
-import { jsonRecord, rawLine } from '../arbitraries.ts';
+import { decodedOf, jsonRecord, rawLine } from '../arbitraries.ts';
 
 const START = Date.UTC(2026, 10, 20, 10);
 const facts: ExchangeFacts = {
@@ -30,13 +29,11 @@ const lineWith = (more: Partial<ExchangeFacts> = {}, fields: object = {}): RawLi
   rawLine(Buffer.from(exchangeLine({ ...facts, ...more }, { ...record, ...fields })));
 
 function read(raw: RawLine, areExchanges?: boolean) {
-  const decoded = decodeLine(raw, areExchanges === undefined ? {} : { areExchanges });
-  if (decoded.kind !== 'capture') throw new Error(decoded.reason.message);
-  const { capture } = decoded;
+  const capture = decodedOf(raw, { areExchanges });
   return { capture, trace: buildTrace(capture, raw, { experimentId: '7', endpointName: 'fern-house' }) };
 }
 
-test('has the id of its request, the times that were measured, and MLflow’s run', () => {
+test('has the id of its request, the times that were measured, and tags of the replay and the captured request', () => {
   const raw = lineWith();
   const { capture, trace } = read(raw, true);
   expect(capture.exchange).toEqual(facts);
@@ -47,13 +44,9 @@ test('has the id of its request, the times that were measured, and MLflow’s ru
   expect(trace).toMatchObject({ sourceRun: facts.mlflowRun, clientRequestId: 'event' });
   expect(trace.spans[0]).toMatchObject({ ...times, name: 'fern-house-2', status: { code: 'OK' } });
   expect(trace.spans[0]?.attributes).toMatchObject({ 'replay.latency_ms': 243, 'replay.schedule_lag_ms': 7 });
-  expect(Object.keys(trace.spans[0]?.attributes ?? {})).not.toContain('capture.latency');
-  expect(Object.keys(trace.spans[0]?.attributes ?? {})).not.toContain('capture.extra_fields');
-});
-
-test('its tags name the replay, its request, and the captured request', () => {
-  const { tags } = read(lineWith(), true).trace;
-  expect(tags).toMatchObject({
+  expect(trace.spans[0]?.attributes).not.toHaveProperty(['capture.latency']);
+  expect(trace.spans[0]?.attributes).not.toHaveProperty(['capture.extra_fields']);
+  expect(trace.tags).toMatchObject({
     sagemaker_endpoint_name: 'fern-house-2',
     replay_run: 'replay-1',
     replay_request_id: 'request-1',

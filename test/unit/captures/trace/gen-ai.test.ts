@@ -4,7 +4,7 @@ import { buildTrace } from '../../../../src/captures/trace/build.ts';
 import type { DecodeOptions, RawLine } from '../../../../src/captures/types.ts';
 import { otlpTrace } from '../../../../src/mlflow/otlp.ts';
 import { corpusFiles, linesOf } from '../../../helpers/corpus.ts';
-import { decodedOf, jsonRecord, lineOf } from '../arbitraries.ts';
+import { decodedOf, jsonRecord, lineOf, redactionBy } from '../arbitraries.ts';
 import CASES from './gen-ai-cases.json' with { type: 'json' };
 import REGISTRY from './gen-ai-registry.json' with { type: 'json' };
 
@@ -62,7 +62,7 @@ const [{ request: chat, reply: answer }] = CASES as [(typeof CASES)[number]];
 test('messages of a large payload are in the inputs alone, and CONTENT=none keeps no words', () => {
   const large = attributesOf({ ...chat, messages: [{ role: 'user', content: 'x'.repeat(70_000) }] }, answer);
   expect(Object.keys(large).filter((name) => /messages|definitions/.test(name))).toEqual(['gen_ai.output.messages']);
-  const redaction = { kinds: [], fields: [], patterns: [], allow: [], content: 'none' as const, key: 'a key' };
+  const redaction = redactionBy('', { content: 'none' });
   const none = attributesOf(chat, answer, { redaction });
   const kept = ['operation.name', 'provider.name', 'usage.input_tokens', 'usage.cache_read.input_tokens'];
   const all = [...kept, 'usage.output_tokens', 'conversation.id'].map((name) => `gen_ai.${name}`);
