@@ -12,16 +12,7 @@ import { identityOf } from './record/identity.ts';
 import { inferenceTimeOf } from './record/inference-time.ts';
 import { type Captured, redacted } from './redact.ts';
 import { withFirstToken } from './times/first-token.ts';
-import type {
-  Capture,
-  DecodedLine,
-  DecodeOptions,
-  ExchangeFacts,
-  Meaning,
-  Payload,
-  RawLine,
-  RecordFacts,
-} from './types.ts';
+import type { Capture, DecodedLine, DecodeOptions, ExchangeFacts, Payload, RawLine, RecordFacts } from './types.ts';
 import { BYTES_A_CHARACTER, Scale, TooHeavy } from './weight.ts';
 
 /**
@@ -94,7 +85,11 @@ function captureOf(envelope: Envelope, raw: RawLine, options: DecodeOptions, sca
   );
 }
 
-function maskedCapture(captured: Captured, options: DecodeOptions, meaningOf: (record: Captured) => Meaning): Capture {
+function maskedCapture(
+  captured: Captured,
+  options: DecodeOptions,
+  meaningOf: (record: Captured) => ReturnType<typeof interpret>,
+): Capture {
   const record = redacted(captured, options);
   const { facts, identity, request, how, notes } = record;
   return { ...facts, ...meaningOf(record), ...(request === undefined ? {} : { request }), ...identity, ...how, notes };

@@ -21,6 +21,9 @@ const FORBIDDEN = /['"`\\]/;
 
 type Rest = Pick<MlflowRest, 'repeat'>;
 
+const post = (action: string, json: object) =>
+  ({ method: 'POST', path: `/api/3.0/mlflow/datasets/${action}`, json }) as const;
+
 /**
  * Finds the dataset of this name in the experiment, or creates it.
  *
@@ -29,22 +32,16 @@ type Rest = Pick<MlflowRest, 'repeat'>;
  */
 export async function resolveDataset(rest: Rest, experimentId: string, name: string): Promise<string> {
   if (name.trim() === '' || FORBIDDEN.test(name)) {
-    throw new PermanentError('InvalidName', 'A dataset cannot have this name', {
-      got: name,
-      expected: 'a name without quotes',
-    });
+    const facts = { got: name, expected: 'a name without quotes' };
+    throw new PermanentError('InvalidName', 'A dataset cannot have this name', facts);
   }
   try {
     const json = { experiment_ids: [experimentId], filter_string: `name = '${name}'`, max_results: 1 };
-    const found = await rest.repeat({ method: 'POST', path: '/api/3.0/mlflow/datasets/search', json }, searchReply);
+    const found = await rest.repeat(post('search', json), searchReply);
     const [first] = found.datasets;
     if (first !== undefined) return first.dataset_id;
     const create = { name, experiment_ids: [experimentId] };
-    const made = await rest.repeat(
-      { method: 'POST', path: '/api/3.0/mlflow/datasets/create', json: create },
-      datasetReply,
-    );
-    return made.dataset.dataset_id;
+    return (await rest.repeat(post('create', create), datasetReply)).dataset.dataset_id;
   } catch (error) {
     if (!(error instanceof MlflowRefusedError) || !error.routeMissing) throw error;
     const facts = { got: 'no route for them', expected: 'MLflow 3.4 or newer, or no --name: the file alone' };
@@ -60,8 +57,7 @@ export async function fillDataset(
   id: string,
   records: readonly DatasetRecord[],
 ): Promise<{ inserted: number; updated: number }> {
-  const path = `/api/3.0/mlflow/datasets/${encodeURIComponent(id)}/records`;
-  const json = { records: JSON.stringify(records) };
-  const reply = await rest.repeat({ method: 'POST', path, json }, upsertReply);
+  const call = post(`${encodeURIComponent(id)}/records`, { records: JSON.stringify(records) });
+  const reply = await rest.repeat(call, upsertReply);
   return { inserted: reply.inserted_count, updated: reply.updated_count };
 }

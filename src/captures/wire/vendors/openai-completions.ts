@@ -2,17 +2,7 @@
 
 import { isObject, type JsonObject, toJson } from '../../json.ts';
 import { allMessages, answersIn, batchOf, chatMessages, promptsOf, thinkingIn, userMessages } from '../messages.ts';
-import {
-  type Assembly,
-  allText,
-  fieldsOf,
-  joined,
-  numberOr,
-  objectsIn,
-  textIn,
-  type WireFormat,
-  without,
-} from '../wire-format.ts';
+import { allText, fieldsOf, joined, numberOr, objectsIn, textIn, type WireFormat, without } from '../wire-format.ts';
 
 /**
  * Returns the choices in the order of their index. Returns `undefined` if the list is empty or contains another kind of
@@ -34,7 +24,7 @@ const COMMON_FIELDS = ['id', 'created', 'model', 'system_fingerprint', 'service_
  * @param object `object` of the reply.
  * @param finish returns the fields of the unstreamed choice.
  */
-function assembleChoices(object: string, events: JsonObject[], finish: (choice: Choice) => JsonObject): Assembly {
+function assembleChoices(object: string, events: JsonObject[], finish: (choice: Choice) => JsonObject) {
   const common: JsonObject = {};
   const choices = new Map<number, Choice>();
   for (const event of events) {

@@ -2,16 +2,7 @@
 import { isObject, type JsonObject } from '../../json.ts';
 import type { ChatMessage } from '../../types.ts';
 import { assistantMessage, chatMessages, isTextPart, userMessages } from '../messages.ts';
-import {
-  type Assembly,
-  fieldsOf,
-  joined,
-  objectsIn,
-  textIn,
-  textsOf,
-  type WireFormat,
-  without,
-} from '../wire-format.ts';
+import { fieldsOf, joined, objectsIn, textIn, textsOf, type WireFormat, without } from '../wire-format.ts';
 
 const isOurs = ({ type }: JsonObject): boolean => typeof type === 'string' && type.startsWith('response.');
 const LAST_EVENT = /^response\.(?:completed|incomplete|failed)$/;
@@ -66,7 +57,7 @@ export const openAiResponses: WireFormat = {
 };
 
 /** Assembles a response. The last event contains the whole response, unless the stream was cut off earlier. */
-function assembleResponse(events: JsonObject[]): Assembly {
+function assembleResponse(events: JsonObject[]) {
   const final = events.findLast(({ type, response }) => LAST_EVENT.test(type as string) && isObject(response));
   const whole = fieldsOf(final?.response);
   // Some servers leave the output out of the last event.
