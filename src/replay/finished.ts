@@ -17,7 +17,7 @@ export interface MeasuredRun {
   skippedReasons: ReadonlyMap<string, number>;
 }
 
-export interface FinishedReplay extends Pick<SendOutcome, 'sent' | 'unsent' | 'maxConnections' | 'warmFailures'> {
+export interface FinishedReplay extends Pick<SendOutcome, 'sent' | 'unsent' | 'maxConnections'> {
   run: string;
   /** Description of the target, without secrets. */
   target: Record<string, string>;

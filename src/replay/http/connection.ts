@@ -27,8 +27,8 @@ export interface ConnectionOwner {
    * @returns whether the request is sent on another connection; otherwise it fails
    */
   onConnectFailed(connection: Connection, error: NodeJS.ErrnoException, waiting: Exchange | undefined): boolean;
-  /** Number of connections that the server closed before they were used. */
-  unused: number;
+  /** Number of connections that were opened ahead of requests, and failed or were closed before they were used. */
+  lost: number;
   /** Whether the server has sent anything. */
   hasAnswered: boolean;
   /** TLS session that the next connection resumes, to skip the full handshake. */
@@ -228,7 +228,7 @@ export class Connection {
     const isSilent = !opening && !this.#owner.hasAnswered && !('encrypted' in this.#socket);
     const message = isSilent ? `${error.message}; a server that speaks https does the same` : error.message;
     if (exchange) exchange.finish(performance.now(), { ...error, message });
-    else if (!opening && !closed && !this.#used) this.#owner.unused++;
+    else if (!opening && !closed && !this.#used) this.#owner.lost++;
   }
 
   #close(): void {

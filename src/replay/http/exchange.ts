@@ -1,4 +1,5 @@
 /** A request on the wire, its reply, and the times of both. */
+import type { StreamReader } from '../../captures/times/stream-reader.ts';
 import type { ResponseSink } from './response-parser.ts';
 
 /** Reason why a request has no complete reply, with AIPerf's `code` and `type`. */
@@ -15,11 +16,6 @@ export interface ExchangeError {
  */
 export const MAX_KEPT_BYTES = 32 * 1024 * 1024;
 
-/** Receives the pieces of a streamed reply's body. `at` is when the piece arrived, ms of `performance.now()`. */
-export interface BodyReader {
-  piece(bytes: Buffer, at: number): void;
-}
-
 /**
  * One request on the wire, with its measurements. All times are milliseconds of `performance.now()`; NaN means that the event
  * did not happen.
@@ -29,7 +25,7 @@ export class Exchange implements ResponseSink {
   readonly wire: Buffer;
   readonly #onDone: (exchange: Exchange) => void;
   /** Opens a reader for replies that are read while they arrive. */
-  readonly #openReader: ((status: number, headers: Map<string, string>) => BodyReader | undefined) | undefined;
+  readonly #openReader: ((status: number, headers: Map<string, string>) => StreamReader | undefined) | undefined;
 
   /** The connection that carries the request. */
   connection: { destroy(): void } | undefined;
@@ -45,7 +41,7 @@ export class Exchange implements ResponseSink {
   reason = '';
   headers: Map<string, string> = new Map();
   bodyBytes = 0;
-  reader: BodyReader | undefined;
+  reader: StreamReader | undefined;
   #kept: Buffer[] = [];
   /** Whether the reply was too large to be kept. */
   tooLarge = false;
@@ -57,7 +53,7 @@ export class Exchange implements ResponseSink {
   constructor(
     wire: Buffer,
     onDone: (exchange: Exchange) => void,
-    openReader?: (status: number, headers: Map<string, string>) => BodyReader | undefined,
+    openReader?: (status: number, headers: Map<string, string>) => StreamReader | undefined,
   ) {
     this.wire = wire;
     this.#onDone = onDone;

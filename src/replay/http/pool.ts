@@ -56,9 +56,7 @@ export class ConnectionPool implements ConnectionOwner {
   secureContext: SecureContext | undefined;
   /** Maximum number of connections that were open at the same time. */
   maxOpen = 0;
-  /** Connections ahead of a burst that could not be opened. */
-  warmFailures = 0;
-  unused = 0;
+  lost = 0;
   hasAnswered = false;
 
   constructor(origin: Origin, resolve: Resolve = resolveByDns) {
@@ -91,7 +89,7 @@ export class ConnectionPool implements ConnectionOwner {
       // The other addresses of the same family are used as well, to spread the load as the owner of the name intends.
       this.#addresses = addresses.filter((other) => isIP(other) === isIP(address));
       this.#resolvedAt = performance.now();
-      this.warmFailures = 0;
+      this.lost = 0;
       return;
     }
     const why = addresses.length === 0 ? 'its name has no address' : describeSocketError(this.#failure).message;
@@ -165,7 +163,7 @@ export class ConnectionPool implements ConnectionOwner {
 
   onConnectFailed(connection: Connection, error: NodeJS.ErrnoException, waiting: Exchange | undefined): boolean {
     this.#failure = error;
-    if (!waiting) this.warmFailures++;
+    if (!waiting) this.lost++;
     // Until the next lookup, a failed address is not used again unless it is the last one.
     const others = this.#addresses.filter((address) => address !== connection.address);
     if (others.length === 0 || isOwnFailure(describeSocketError(error))) return false;

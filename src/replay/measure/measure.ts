@@ -63,11 +63,7 @@ const codingOf = (headers: ReadonlyMap<string, string>): string =>
     .join(', ');
 
 /** Opens the reader for a reply that is, or may be, streamed. Other replies are kept whole. */
-export function openReader(
-  status: number,
-  headers: Map<string, string>,
-  streaming: boolean,
-): StreamReader | SageMakerStreamReader | undefined {
+export function openReader(status: number, headers: Map<string, string>, streaming: boolean): StreamReader | undefined {
   // A compressed reply is read when it is complete: its pieces have no separate times.
   if (status >= 300 || codingOf(headers) !== '') return undefined;
   const type = headers.get('content-type') ?? null;
@@ -77,38 +73,27 @@ export function openReader(
   return streaming || EVENTS_TYPE.test(type ?? '') ? new StreamReader(type, MAX_KEPT_BYTES) : undefined;
 }
 
-const readerOf = ({ reader }: Exchange): StreamReader | undefined =>
-  reader instanceof SageMakerStreamReader ? reader.inner : reader instanceof StreamReader ? reader : undefined;
-
 /** Returns the reader of a streamed reply, with or without SageMaker's framing. */
-export function streamOf(exchange: Exchange): StreamReader | undefined {
-  const reader = readerOf(exchange);
-  return reader?.isStream ? reader : undefined;
-}
+export const streamOf = ({ reader }: Exchange): StreamReader | undefined => (reader?.isStream ? reader : undefined);
 
 /** The request's body, as Data Capture would record it. */
 export const sentBody = ({ wire, bodyAt, contentType }: PreparedRequest): Body =>
   new Body(wire.subarray(bodyAt), contentType);
 /** The reply's body, as Data Capture would record it. */
-export function repliedBody(exchange: Exchange): Body {
-  const reader = readerOf(exchange);
-  return reader
-    ? new Body(reader.body, reader.contentType)
-    : new Body(exchange.body, exchange.headers.get('content-type') ?? null);
-}
+export const repliedBody = ({ reader, body, headers }: Exchange): Body =>
+  new Body(reader?.body ?? body, reader ? reader.contentType : (headers.get('content-type') ?? null));
 
 /** Reads the reply. */
 function readExchange(request: PreparedRequest, exchange: Exchange): ReplyContent {
-  const reader = readerOf(exchange);
-  const frames = exchange.reader instanceof SageMakerStreamReader ? exchange.reader : undefined;
-  (frames ?? reader)?.end();
+  const { reader } = exchange;
+  reader?.end();
   const body = repliedBody(exchange);
   exchange.tooLarge ||= reader?.tooLarge ?? false;
   // A reply of which only the size is known does not count as broken.
   if (exchange.tooLarge) return { text: '', usage: reader?.usage };
   if (exchange.error && !reader) return { text: '' };
   const content = readReplyContent(body, sentBody(request));
-  content.error = frames?.error ?? content.error;
+  if (reader instanceof SageMakerStreamReader) content.error = reader.error ?? content.error;
   const cut =
     exchange.endedByClose && content.ended === false
       ? 'the server closed the connection before the stream was complete'

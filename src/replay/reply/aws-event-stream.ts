@@ -3,7 +3,7 @@
 import { crc32 } from 'node:zlib';
 import { EventStreamCodec } from '@smithy/core/event-streams';
 import { StreamReader } from '../../captures/times/stream-reader.ts';
-import { type BodyReader, MAX_KEPT_BYTES } from '../http/exchange.ts';
+import { MAX_KEPT_BYTES } from '../http/exchange.ts';
 
 interface EventStreamMessage {
   headers: ReturnType<EventStreamCodec['decode']>['headers'];
@@ -91,15 +91,14 @@ export class EventStreamParser {
 const INNER_TYPE = 'text/event-stream';
 
 /** Reads the content of the frames. */
-export class SageMakerStreamReader implements BodyReader {
-  readonly inner: StreamReader;
+export class SageMakerStreamReader extends StreamReader {
   /** An error that the service sent instead of the rest. */
   error: { type: string; message: string } | undefined;
   #at = 0;
   readonly #frames = new EventStreamParser(({ headers, payload }) => {
     const header = (name: string): string | undefined => headers[name]?.value.toString();
     if (header(':message-type') === 'event') {
-      if (header(':event-type') === 'PayloadPart') this.inner.piece(payload, this.#at);
+      if (header(':event-type') === 'PayloadPart') super.piece(payload, this.#at);
       return;
     }
     const type = header(':exception-type') ?? header(':error-code') ?? 'StreamError';
@@ -108,21 +107,21 @@ export class SageMakerStreamReader implements BodyReader {
 
   /** @param contentType content type inside the frames */
   constructor(contentType: string = INNER_TYPE) {
-    this.inner = new StreamReader(contentType, MAX_KEPT_BYTES);
+    super(contentType, MAX_KEPT_BYTES);
   }
 
-  piece(bytes: Buffer, at: number): void {
-    if (this.inner.problem) return;
+  override piece(bytes: Buffer, at: number): void {
+    if (this.problem) return;
     this.#at = at;
     try {
       this.#frames.feed(bytes);
     } catch (error) {
-      this.inner.problem = (error as Error).message;
+      this.problem = (error as Error).message;
     }
   }
 
-  end(): void {
-    if (!this.inner.problem && !this.#frames.complete) this.inner.problem = 'the event stream stops inside a message';
-    this.inner.end();
+  override end(): void {
+    if (!this.problem && !this.#frames.complete) this.problem = 'the event stream stops inside a message';
+    super.end();
   }
 }

@@ -17,7 +17,6 @@ import {
 import type { ChatMessage, Conversation, Payload, TokenUsage, ToolCall } from '../../captures/types.ts';
 import { Scale } from '../../captures/weight.ts';
 import { readWireReply } from '../../captures/wire/registry.ts';
-import { toNamedError } from '../../core/errors/errors.ts';
 import { timeForContent, withinTime } from '../../core/process/within-time.ts';
 
 /** `document`: JSON or a stream; `page`: HTML, which gateways write and models do not. */
@@ -52,8 +51,6 @@ export interface ReplyContent {
   ended?: boolean;
   /** Describes how the reply contradicts its content type. */
   problem?: string;
-  /** Reason why the reply was not decoded. */
-  notRead?: string;
 }
 
 /** A body as it went over the wire. The functions below also accept one side of a capture record. */
@@ -92,9 +89,8 @@ export const timed = <T>(bytes: number, work: () => T): T => withinTime(timeForC
 export function readReplyContent(reply: unknown, request: unknown): ReplyContent {
   try {
     return timed(bytesIn(reply), () => contentOf(reply, request));
-  } catch (error) {
-    const bytes = reply instanceof Body ? reply.bytes : payloadBytes(reply);
-    return { text: '', digest: digestOf(bytes), notRead: `it was not decoded: ${toNamedError(error).name}` };
+  } catch {
+    return { text: '', digest: digestOf(reply instanceof Body ? reply.bytes : payloadBytes(reply)) };
   }
 }
 

@@ -135,7 +135,7 @@ function ownJson(replay: FinishedReplay, own: Record<string, unknown>): string {
     ...{ sent, unsent },
     was_cancelled: replay.wasCancelled,
     client_bottleneck: bottleneckOf(replay) ?? null,
-    connections: { max_open: replay.maxConnections, failed_ahead: replay.warmFailures },
+    max_connections: replay.maxConnections,
     ...own,
     skipped: Object.fromEntries(skippedReasons),
     statistics: stats.toJSON(),

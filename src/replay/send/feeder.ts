@@ -22,7 +22,7 @@ export class Feeder {
   readonly #unrecorded: () => number;
   readonly #preparer: Preparer;
   readonly #ready = Promise.withResolvers<void>();
-  /** Resolves when the first requests are ready to be sent. */
+  /** Resolves when the first requests are ready to be sent, unless there are fewer: then `run` ends. */
   readonly ready = this.#ready.promise;
   stopped = false;
   /** Abandons the request that is being prepared. */
@@ -48,8 +48,6 @@ export class Feeder {
         if (!this.stopped) job.onSkipped(line, pass);
       },
     });
-    // `run` throws the same error.
-    this.ready.catch(() => {});
   }
 
   #isReady(): void {
@@ -68,13 +66,9 @@ export class Feeder {
       await this.#feedAll();
     } catch (error) {
       // Before the start, no result is lost. After it, the results are kept.
-      if (!this.#isStarted) {
-        this.#ready.reject(error);
-        throw error;
-      }
+      if (!this.#isStarted) throw error;
       this.failure = error;
     }
-    this.#isReady();
   }
 
   async #feedAll(): Promise<void> {

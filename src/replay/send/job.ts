@@ -48,7 +48,6 @@ export interface SendOutcome {
   failure?: unknown;
   /** Number of requests that were sent but could not be recorded, and the first reason. */
   unrecorded?: { requests: number; why: unknown };
-  /** Most simultaneous connections, and the number that could not be opened in advance. */
+  /** Most simultaneous connections. */
   maxConnections: number;
-  warmFailures: number;
 }

@@ -43,10 +43,10 @@ export async function sendSchedule(job: SendJob, signal?: AbortSignal): Promise<
   try {
     if (!job.pool) await pool.open();
     if (warmup) {
-      const { failure } = await new Sender(warmupJob(job, warmup), pool, clock).run(signal);
+      const { failure } = await send(warmupJob(job, warmup), pool, clock, signal);
       if (failure !== undefined) throw failure;
     }
-    return await new Sender(job, pool, clock).run(signal);
+    return await send(job, pool, clock, signal);
   } finally {
     pool.close();
     await job.reader.close();
@@ -66,124 +66,87 @@ const warmupJob = (job: SendJob, entries: SendSchedule['entries']): SendJob => (
   onStarted: undefined,
 });
 
-class Sender {
-  readonly #job: SendJob;
-  readonly #objectives: Objectives;
-  readonly #pool: ConnectionPool;
-  readonly #clock: RunClock;
-  readonly #dispatcher: Dispatcher;
-  readonly #warmer: Warmer;
-  readonly #feeder: Feeder;
-  /** Requests that have ended and are not recorded yet. */
-  readonly #ended: ReturnType<typeof slicedQueue<Completion>>;
-  #unrecorded: SendOutcome['unrecorded'];
-
-  constructor(job: SendJob, pool: ConnectionPool, clock: RunClock) {
-    this.#job = job;
-    this.#objectives = parseGoodput(job.options.goodput);
-    this.#pool = pool;
-    this.#clock = clock;
-    this.#ended = slicedQueue(
-      (done) => this.#record(done),
-      () => this.#dispatcher.tick(),
-    );
-    this.#dispatcher = new Dispatcher(job, pool, (done) => this.#ended.push(done));
-    this.#warmer = new Warmer(job, pool, this.#dispatcher);
-    this.#feeder = new Feeder(job, this.#dispatcher, this.#ended.length);
-  }
-
-  #record(done: Completion): void {
+async function send(job: SendJob, pool: ConnectionPool, clock: RunClock, signal?: AbortSignal): Promise<SendOutcome> {
+  const objectives = parseGoodput(job.options.goodput);
+  let unrecorded: SendOutcome['unrecorded'];
+  const record = (done: Completion): void => {
     const { exchange } = done;
     try {
-      const measured = this.#measured(done);
-      if (!measured.error) this.#warmer.observe(exchange.endAt - exchange.startedAt);
+      const measured = handedOver(done, job, objectives, clock);
+      if (!measured.error) warmer.observe(exchange.endAt - exchange.startedAt);
     } catch (why) {
-      this.#unrecorded = { why, ...this.#unrecorded, requests: (this.#unrecorded?.requests ?? 0) + 1 };
+      unrecorded = { why, ...unrecorded, requests: (unrecorded?.requests ?? 0) + 1 };
     }
     exchange.release();
-  }
-
-  /** Hands the measured request over. A reply that cannot be recorded affects its own record only. */
-  #measured(done: Completion): Measured {
-    let measured: Measured;
-    try {
-      measured = measure(done, this.#objectives);
-      this.#job.onMeasured(measured, this.#clock);
-    } catch (error) {
-      measured = notRecorded(done, error);
-      this.#job.onMeasured(measured, this.#clock);
-    }
-    return measured;
-  }
-
-  async run(signal: AbortSignal | undefined): Promise<SendOutcome> {
-    const stop = (): void => {
-      this.#feeder.stop();
-      this.#dispatcher.stop(STOPPED);
-    };
-    if (signal?.aborted) stop();
-    else signal?.addEventListener('abort', stop, { once: true });
-    try {
-      const fed = this.#feeder.run();
-      // An error is thrown where `fed` is awaited.
-      fed.catch(() => {});
-      await this.#feeder.ready;
-      const started = await this.#start();
-      await this.#finish(fed);
-      return this.#outcome(started);
-    } finally {
-      signal?.removeEventListener('abort', stop);
-    }
-  }
-
-  /** Opens the first connections, then starts the clock. */
-  async #start(): Promise<Pick<SendOutcome, 'startAt' | 'lateMs'>> {
-    const { schedule, startAtEpochMs, onStarted } = this.#job;
-    const { firstDueMs } = schedule;
-    const commonStart = startAtEpochMs === undefined ? undefined : this.#clock.at(startAtEpochMs);
-    const untilFirstMs = commonStart === undefined ? 0 : commonStart + firstDueMs - performance.now();
-    if (!this.#feeder.stopped) await this.#warmer.beforeStart(untilFirstMs);
-    const startAt = commonStart ?? performance.now() + START_MARGIN_MS;
-    // A late process keeps the distances between its requests: sending all overdue requests together would be a burst
-    // that was never captured.
-    const lateMs = commonStart === undefined ? 0 : Math.max(0, performance.now() - (commonStart + firstDueMs));
-    this.#warmer.start();
-    this.#dispatcher.start(startAt, lateMs);
-    onStarted?.({
-      startAt,
-      sent: () => this.#dispatcher.sent,
-      inFlight: () => this.#dispatcher.inFlight,
-      skipped: () => this.#feeder.skipped,
-    });
-    return { startAt, lateMs };
-  }
-
-  /** Waits until every request has been sent and recorded. */
-  async #finish(fed: Promise<void>): Promise<void> {
-    try {
-      await fed;
-      await this.#dispatcher.drained();
-      await this.#ended.drained();
-    } catch (error) {
-      this.#dispatcher.stop(STOPPED);
-      throw error;
-    } finally {
-      this.#warmer.stop();
-    }
-  }
-
-  #outcome(started: Pick<SendOutcome, 'startAt' | 'lateMs'>): SendOutcome {
-    const { skipped, stopped, failure } = this.#feeder;
-    const { sent } = this.#dispatcher;
+  };
+  /** Requests that have ended and are not recorded yet. */
+  const ended = slicedQueue(record, () => dispatcher.tick());
+  const dispatcher = new Dispatcher(job, pool, ended.push);
+  const warmer = new Warmer(job, pool, dispatcher);
+  const feeder = new Feeder(job, dispatcher, ended.length);
+  const stop = (): void => {
+    feeder.stop();
+    dispatcher.stop(STOPPED);
+  };
+  if (signal?.aborted) stop();
+  else signal?.addEventListener('abort', stop, { once: true });
+  try {
+    const fed = feeder.run();
+    await Promise.race([fed, feeder.ready]);
+    const started = await startClock(job, clock, { feeder, warmer, dispatcher });
+    await fed;
+    await dispatcher.drained();
+    await ended.drained();
+    const { skipped, stopped, failure } = feeder;
+    const { sent } = dispatcher;
     const isWhole = !stopped && failure === undefined;
+    const unsent = isWhole ? 0 : job.schedule.size(skipped) - sent - skipped;
     return {
-      clock: this.#clock,
-      ...started,
-      ...{ sent, skipped, stopped, failure },
-      unsent: isWhole ? 0 : this.#job.schedule.size(skipped) - sent - skipped,
-      unrecorded: this.#unrecorded,
-      maxConnections: this.#pool.maxOpen,
-      warmFailures: this.#pool.warmFailures,
+      ...{ clock, ...started, sent, skipped, stopped, failure, unsent, unrecorded },
+      maxConnections: pool.maxOpen,
     };
+  } catch (error) {
+    dispatcher.stop(STOPPED);
+    throw error;
+  } finally {
+    warmer.stop();
+    signal?.removeEventListener('abort', stop);
   }
+}
+
+/** Hands the measured request over. A reply that cannot be recorded affects its own record only. */
+function handedOver(done: Completion, job: SendJob, objectives: Objectives, clock: RunClock): Measured {
+  let measured: Measured;
+  try {
+    measured = measure(done, objectives);
+    job.onMeasured(measured, clock);
+  } catch (error) {
+    measured = notRecorded(done, error);
+    job.onMeasured(measured, clock);
+  }
+  return measured;
+}
+
+/** Opens the first connections, then starts the clock. */
+async function startClock(
+  { schedule: { firstDueMs }, startAtEpochMs, onStarted }: SendJob,
+  clock: RunClock,
+  { feeder, warmer, dispatcher }: { feeder: Feeder; warmer: Warmer; dispatcher: Dispatcher },
+): Promise<Pick<SendOutcome, 'startAt' | 'lateMs'>> {
+  const commonStart = startAtEpochMs === undefined ? undefined : clock.at(startAtEpochMs);
+  const untilFirstMs = commonStart === undefined ? 0 : commonStart + firstDueMs - performance.now();
+  if (!feeder.stopped) await warmer.beforeStart(untilFirstMs);
+  const startAt = commonStart ?? performance.now() + START_MARGIN_MS;
+  // A late process keeps the distances between its requests: sending all overdue requests together would be a burst
+  // that was never captured.
+  const lateMs = commonStart === undefined ? 0 : Math.max(0, performance.now() - (commonStart + firstDueMs));
+  warmer.start();
+  dispatcher.start(startAt, lateMs);
+  onStarted?.({
+    startAt,
+    sent: () => dispatcher.sent,
+    inFlight: () => dispatcher.inFlight,
+    skipped: () => feeder.skipped,
+  });
+  return { startAt, lateMs };
 }

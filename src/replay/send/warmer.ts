@@ -120,7 +120,7 @@ export class Warmer {
 
   /** Avoids flooding a target that refuses connections, or accepts and closes them. */
   #isPaused(now: number): boolean {
-    const lost = this.#pool.warmFailures + this.#pool.unused;
+    const { lost } = this.#pool;
     if (lost > this.#lost) {
       this.#pauseMs = Math.min(LONGEST_PAUSE_MS, Math.max(FIRST_PAUSE_MS, 2 * this.#pauseMs));
       this.#pausedUntil = now + this.#pauseMs;

@@ -163,12 +163,12 @@ describe('a streamed reply', () => {
     const reader = new SageMakerStreamReader();
     reader.piece(payloadPart(Buffer.from(event({ choices: [{ delta: { content: 'hi' } }] }))), 5);
     reader.end();
-    expect(reader.inner.contentAt).toEqual([5]);
-    expect(readReplyContent(new Body(reader.inner.body, EVENTS), undefined).text).toBe('hi');
+    expect(reader.contentAt).toEqual([5]);
+    expect(readReplyContent(new Body(reader.body, EVENTS), undefined).text).toBe('hi');
     const cut = new SageMakerStreamReader();
     cut.piece(payloadPart(Buffer.from('x')).subarray(0, 20), 5);
     cut.end();
-    expect(cut.inner.problem).toContain('inside a message');
+    expect(cut.problem).toContain('inside a message');
   });
 });
 

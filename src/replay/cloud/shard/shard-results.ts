@@ -24,8 +24,7 @@ import type { CaptureObject } from '../work-bucket/schedule-file.ts';
 import { LINES, SHARD_FILES, type ShardPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
 
 /** `sent`, `unsent` and the skipped requests add up to the requests of the plan. */
-export interface ShardFigures
-  extends Pick<SendOutcome, 'lateMs' | 'sent' | 'unsent' | 'stopped' | 'maxConnections' | 'warmFailures'> {
+export interface ShardFigures extends Pick<SendOutcome, 'lateMs' | 'sent' | 'unsent' | 'stopped' | 'maxConnections'> {
   shard: number;
   /** Epoch ms. */
   endedAtMs: number;
@@ -41,81 +40,73 @@ export interface ShardResult extends ShardFigures {
   inputsLeftOut?: string | undefined;
 }
 
-/** Collects the results of a shard on its disk, and uploads them at the end. */
-export class ShardResults {
-  readonly #directory: string;
-  readonly set: ResultSet;
-  /** Present if replies are compared. */
-  readonly #replies: ReturnType<typeof capturedReplies> | undefined;
-  /** Present if the exchanges become traces. */
-  readonly #exchanges: ReturnType<typeof exchangeFile> | undefined;
-  readonly #plan: StoredPlan;
-  readonly #shard: ShardPlan;
+export type ShardResults = ReturnType<typeof shardResults>;
 
-  /** @param directory of the files. Default: a new one */
-  constructor(plan: StoredPlan, shard: ShardPlan, directory = mkdtempSync(join(tmpdir(), 'replay-shard-'))) {
-    const { run, target, compare, mlflow } = plan;
-    this.#directory = directory;
-    const read = (measured: Measured, clock: RunClock) => this.#read(measured, clock);
-    this.set = new ResultSet({ directory, inputs: true, workerId: `shard_${shard.shard}`, read });
-    const onError = (error: Error): void => this.set.unwritable.abort(error);
-    this.#shard = shard;
-    this.#replies = compare ? capturedReplies(directory, onError) : undefined;
-    const sender = { run, target: traceNameOf(targetFacts(target), run), mlflowRun: mlflow?.runId };
-    this.#exchanges = mlflow ? exchangeFile(directory, sender, onError) : undefined;
-    this.#plan = plan;
-  }
+/**
+ * Collects the results of a shard on its disk, and uploads them at the end.
+ *
+ * @param directory of the files. Default: a new one
+ */
+export function shardResults(
+  plan: StoredPlan,
+  { shard }: ShardPlan,
+  directory = mkdtempSync(join(tmpdir(), 'replay-shard-')),
+) {
+  const { run, target, compare, judge, mlflow } = plan;
+  const read = (measured: Measured, clock: RunClock) => {
+    const stored = replies && comparedReply(measured);
+    const captured = judge && stored && pairOf(stored) ? capturedPlace(measured) : undefined;
+    return [replies?.read(measured, stored), exchanges?.read(measured, clock, captured)];
+  };
+  const set = new ResultSet({ directory, inputs: true, workerId: `shard_${shard}`, read });
+  const onError = (error: Error): void => set.unwritable.abort(error);
+  const replies = compare ? capturedReplies(directory, onError) : undefined;
+  const sender = { run, target: traceNameOf(targetFacts(target), run), mlflowRun: mlflow?.runId };
+  const exchanges = mlflow ? exchangeFile(directory, sender, onError) : undefined;
+  return {
+    set,
+    /**
+     * Uploads everything to the work bucket.
+     *
+     * @throws PermanentError `ResultsNotWritten` when lines are missing
+     */
+    store: async (storage: Storage, bucket: string, figures: ShardFigures): Promise<ShardResult> => {
+      await closeAll([set, replies, exchanges], figures);
+      const inputsLeftOut = await set.inputs?.finish();
+      const prefix = replayKeys.shardPrefix(run, shard);
+      for (const name of await readdir(directory)) {
+        const type = name === FILES.inputs ? 'application/json' : LINES;
+        const key = name === EXCHANGES_FILE ? replayKeys.exchanges(run, shard) : `${prefix}${name}`;
+        await putFile(storage, bucket, key, join(directory, name), type);
+      }
+      const result: ShardResult = {
+        ...figures,
+        skipped: Object.fromEntries(set.skippedReasons),
+        stats: set.stats.toJSON(),
+        report: set.report.toJSON(),
+        replies: replies?.tally.toJSON(),
+        inputsLeftOut,
+      };
+      await storage.putJson(bucket, `${prefix}${SHARD_FILES.result}`, result);
+      return result;
+    },
+    /** Deletes the local files. */
+    dispose: (): Promise<void> => rm(directory, { recursive: true, force: true }),
+  };
+}
 
-  /** Reads the outcome of a request. @returns functions that write the lines of the reply and of the exchange */
-  #read(measured: Measured, clock: RunClock) {
-    const stored = this.#replies && comparedReply(measured);
-    const captured = this.#plan.judge && stored && pairOf(stored) ? capturedPlace(measured) : undefined;
-    return [this.#replies?.read(measured, stored), this.#exchanges?.read(measured, clock, captured)];
-  }
-
-  /**
-   * Uploads everything to the work bucket.
-   *
-   * @throws PermanentError `ResultsNotWritten` when lines are missing
-   */
-  async store(storage: Storage, bucket: string, prefix: string, figures: ShardFigures): Promise<ShardResult> {
-    await this.#close(figures);
-    const inputsLeftOut = await this.set.inputs?.finish();
-    const { stats, report, skippedReasons } = this.set;
-    const exchanges = replayKeys.exchanges(this.#plan.run, this.#shard.shard);
-    for (const name of await readdir(this.#directory)) {
-      const type = name === FILES.inputs ? 'application/json' : LINES;
-      const key = name === EXCHANGES_FILE ? exchanges : `${prefix}${name}`;
-      await putFile(storage, bucket, key, join(this.#directory, name), type);
-    }
-    const result: ShardResult = {
-      ...figures,
-      skipped: Object.fromEntries(skippedReasons),
-      stats: stats.toJSON(),
-      report: report.toJSON(),
-      replies: this.#replies?.tally.toJSON(),
-      inputsLeftOut,
-    };
-    await storage.putJson(bucket, `${prefix}${SHARD_FILES.result}`, result);
-    return result;
-  }
-
-  async #close({ sent, unsent }: ShardFigures): Promise<void> {
-    const files = [this.set, this.#replies, this.#exchanges].filter((file) => file !== undefined);
-    // All are closed: an open file keeps its space on the disk, which the next shard may inherit.
-    const closed = await Promise.allSettled(files.map((file) => file.close()));
-    const failed = closed.find((one) => one.status === 'rejected');
-    if (failed === undefined) return;
-    const message = 'The shard could not write its files, so its measurements are lost';
-    const got = `${saidBy(failed.reason)}, after ${sent} requests; ${unsent} were not sent`;
-    const expected = `files that fit on its disk (${REPLAY_DISK_MIB} MiB); for large replies, use smaller shards (shard.requests)`;
-    throw new PermanentError('ResultsNotWritten', message, { got, expected }, failed.reason);
-  }
-
-  /** Deletes the local files. */
-  async dispose(): Promise<void> {
-    await rm(this.#directory, { recursive: true, force: true });
-  }
+/** All are closed: an open file keeps its space on the disk, which the next shard may inherit. */
+async function closeAll(
+  files: readonly ({ close(): Promise<void> } | undefined)[],
+  { sent, unsent }: ShardFigures,
+): Promise<void> {
+  const closed = await Promise.allSettled(files.map((file) => file?.close()));
+  const failed = closed.find((one) => one.status === 'rejected');
+  if (failed === undefined) return;
+  const message = 'The shard could not write its files, so its measurements are lost';
+  const got = `${saidBy(failed.reason)}, after ${sent} requests; ${unsent} were not sent`;
+  const expected = `files that fit on its disk (${REPLAY_DISK_MIB} MiB); for large replies, use smaller shards (shard.requests)`;
+  throw new PermanentError('ResultsNotWritten', message, { got, expected }, failed.reason);
 }
 
 /** Returns the location of the captured line, in the version that was planned. */

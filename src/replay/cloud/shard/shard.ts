@@ -18,7 +18,7 @@ import { cloudTarget } from '../target.ts';
 import { objectReader, readSchedule, type ShardSchedule } from '../work-bucket/schedule-file.ts';
 import { type StopWatch, stopWatch } from '../work-bucket/stop-order.ts';
 import { readShardPlan, SHARD_FILES, type ShardPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
-import { ShardResults } from './shard-results.ts';
+import { type ShardResults, shardResults } from './shard-results.ts';
 
 interface ShardDependencies extends FunctionContext<ReplayEnvironment> {
   /** Returns the settings, and the redaction that the replay applies. */
@@ -65,18 +65,18 @@ async function claimAndRun(request: ReplayShardRequest, deps: ShardDependencies)
   // A shard that is called after the stop order leaves neither a claim nor a result.
   if (await stop.check()) return { shard, sent: 0, failed: 0, unsent: own.requests, skipped: 0, lateMs: 0 };
   await claimShard(storage, bucket, request);
-  const results = new ShardResults(plan, own, deps.directory);
+  const results = shardResults(plan, own, deps.directory);
   try {
     // Check for a stop order again: the summarizer waits only for shards whose claim it sees, so a shard that claims later
     // must see the order.
     const outcome = (await stop.check())
-      ? { lateMs: 0, sent: 0, unsent: own.requests, stopped: true, maxConnections: 0, warmFailures: 0 }
+      ? { lateMs: 0, sent: 0, unsent: own.requests, stopped: true, maxConnections: 0 }
       : await send(plan, own, schedule, results, stop, deps);
-    const { lateMs, sent, unsent, maxConnections, warmFailures } = outcome;
+    const { lateMs, sent, unsent, maxConnections } = outcome;
     const stopped = outcome.stopped && stop.signal.aborted;
     const endedAtMs = Date.now();
-    const figures = { shard, endedAtMs, lateMs, sent, unsent, stopped, maxConnections, warmFailures };
-    const result = await results.store(storage, bucket, replayKeys.shardPrefix(run, shard), figures);
+    const figures = { shard, endedAtMs, lateMs, sent, unsent, stopped, maxConnections };
+    const result = await results.store(storage, bucket, figures);
     const skipped = Object.values(result.skipped).reduce((sum, count) => sum + count, 0);
     return { shard, sent, failed: result.stats.failed, unsent, skipped, lateMs };
   } finally {

@@ -63,7 +63,6 @@ const nothingCollected = ({ skipped, startAtEpochMs }: StoredPlan, stop: number 
   maxConnections: 0,
   /** Maximum of any shard. */
   maxConnectionsOfOne: 0,
-  warmFailures: 0,
   /** The shards with a result. */
   parts: [] as number[],
   inputsLeftOut: [] as { shard: number; reason: string }[],
@@ -93,7 +92,6 @@ function addResult(all: Collected, result: ShardResult, requests: number): void 
   all.endMs = Math.max(all.endMs, result.endedAtMs);
   all.maxConnections += result.maxConnections;
   all.maxConnectionsOfOne = Math.max(all.maxConnectionsOfOne, result.maxConnections);
-  all.warmFailures += result.warmFailures;
   for (const [reason, count] of Object.entries(result.skipped)) {
     all.skippedReasons.set(reason, (all.skippedReasons.get(reason) ?? 0) + count);
     all.skippedByShards += count;

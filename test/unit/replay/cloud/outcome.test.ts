@@ -1,10 +1,12 @@
 /** The outcome of a cloud replay: claims, merged results, and missing or lost requests. */
+import type { ExchangesInput } from '../../../../src/core/contract/input.ts';
 import { replayKeys } from '../../../../src/core/contract/work-keys.ts';
+import { RetryableError } from '../../../../src/core/errors/errors.ts';
 import { Random } from '../../../../src/core/values/random.ts';
 import { claimShard, shardSeed } from '../../../../src/replay/cloud/shard/shard.ts';
 import type { ShardResult } from '../../../../src/replay/cloud/shard/shard-results.ts';
 import { type Collected, collectShards } from '../../../../src/replay/cloud/summarize/collect.ts';
-import { failureOf, missing, remarks } from '../../../../src/replay/cloud/summarize/write-summary.ts';
+import { failureOf, missing, remarks, writeSummary } from '../../../../src/replay/cloud/summarize/write-summary.ts';
 import type { StoredPlan } from '../../../../src/replay/cloud/work-bucket/stored-plan.ts';
 import { ReportCollector } from '../../../../src/replay/measure/report-collector.ts';
 import { RunStats, type RunStatsJson } from '../../../../src/replay/measure/run-stats.ts';
@@ -41,7 +43,6 @@ const result = (shard: number, stats: RunStatsJson, more: Partial<ShardResult> =
   unsent: 0,
   stopped: false,
   maxConnections: 3,
-  warmFailures: 0,
   skipped: {},
   stats,
   report: new ReportCollector().toJSON(),
@@ -223,4 +224,61 @@ test('each shard has a different seed, and the first shard has the seed of the c
   });
   expect(draws[0]).not.toEqual(draws[1]);
   expect(draws[1]).not.toEqual(draws[2]);
+});
+
+describe('the run of the monitoring that a finished replay starts for its exchanges', () => {
+  const ARN = 'arn:aws:states:eu-central-1:1:execution:monitoring:replay-run';
+  const experiment = { id: '99', name: 'replays', artifactLocation: '' };
+  const mlflow = { experiment, runId: 'mlflow-run', monitoringRun: 'replay-run' };
+
+  /** Summarizes a replay of one request. @returns the runs that it started, and `replay.json` */
+  async function summarized(planned: Partial<StoredPlan>, { sent = 1, stopped = false, fails = false } = {}) {
+    if (stopped) memory.put(replayKeys.stop(RUN), {});
+    store(result(0, statsOf(sent > 0 ? [5] : []), { unsent: 1 - sent, stopped }));
+    const started: [string, ExchangesInput][] = [];
+    const summary = await writeSummary(RUN, storedPlan([1], { mlflow, ...planned }), undefined, {
+      storage: memory.storage,
+      workBucket: 'w',
+      startMonitoring: async (name, input) => {
+        started.push([name, input]);
+        if (fails) throw new RetryableError('StepFunctionsUnavailable', 'Step Functions did not start an execution');
+        return ARN;
+      },
+    });
+    return { summary, started, facts: JSON.parse(String(memory.objects.get(replayKeys.figures(RUN)))) as object };
+  }
+
+  const judge = (budgetUsd: number) => ({ judge: { model: 'm', budgetUsd } });
+  const replay = { run: RUN, experimentId: '99' };
+
+  test.each<[string, Partial<StoredPlan>, ExchangesInput]>([
+    ['with MLflow', {}, { replay, evaluate: false }],
+    ['with a judge', judge(20), { replay, evaluate: true, budgetUsd: 20 }],
+    ['with a judge and no budget of its own', judge(0), { replay, evaluate: true }],
+  ])('a replay %s starts one, and names it and its summary', async (_, planned, input) => {
+    const { summary, started, facts } = await summarized(planned);
+    expect(started).toEqual([['replay-run', input]]);
+    expect(summary).toMatchObject({ ok: true, monitoringRun: 'replay-run' });
+    const verdicts = `s3://w/replays/${RUN}/verdicts/`;
+    expect(facts).toMatchObject({ monitoring_run: { name: 'replay-run', arn: ARN, verdicts } });
+  });
+
+  test.each<[string, Partial<StoredPlan>, { sent?: number; stopped?: boolean }]>([
+    ['without MLflow', { mlflow: null }, {}],
+    ['that sent nothing', judge(20), { sent: 0 }],
+    ['that was stopped', judge(20), { stopped: true }],
+  ])('a replay %s starts none', async (_, planned, how) => {
+    const { summary, started, facts } = await summarized(planned, how);
+    expect(started).toEqual([]);
+    expect(summary).not.toHaveProperty('monitoringRun');
+    expect(facts).not.toHaveProperty('monitoring_run');
+  });
+
+  test('a replay whose run cannot be started has its results, and fails by name', async () => {
+    const { summary, facts } = await summarized({}, { fails: true });
+    const cause = expect.stringContaining('No run traces and judges the exchanges');
+    expect(summary).toMatchObject({ ok: false, error: 'StepFunctionsUnavailable', cause });
+    expect(facts).toMatchObject({ sent: 1 });
+    expect(facts).not.toHaveProperty('monitoring_run');
+  });
 });
