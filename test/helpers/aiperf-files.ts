@@ -63,13 +63,7 @@ const distribution = z.strictObject({
   ...(Object.fromEntries(STATISTICS.map((key) => [key, finite])) as Record<(typeof STATISTICS)[number], typeof finite>),
 });
 const single = z.strictObject({ unit: z.string(), avg: finite });
-const adjusted = z.strictObject({
-  unit: z.string(),
-  count: finite,
-  min: finite,
-  ...Object.fromEntries(STATISTICS.filter((key) => key.startsWith('p')).map((key) => [key, finite.optional()])),
-});
-const metricResult = z.union([distribution, single, adjusted]);
+const metricResult = z.union([distribution, single]);
 
 const NOT_METRICS =
   'schema_version benchmark_id run_info input_config was_cancelled is_complete incomplete_reason error_summary start_time end_time'.split(

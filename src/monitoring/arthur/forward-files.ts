@@ -20,7 +20,7 @@ import { captureScope } from '../../judge/capture-scope.ts';
 import { Lock } from '../../limits/lock.ts';
 import type { LimitsTable } from '../../limits/table.ts';
 import { Marks, REPLAY_ID_PREFIX } from '../../replay/marks/believe.ts';
-import { peekAt } from '../../replay/source/index-captures.ts';
+import { peekLine } from '../../replay/source/peek.ts';
 import { eachMessage, notAnEvent, type QueueDependencies } from '../queued.ts';
 import { fileIn } from '../start-run.ts';
 import { type connectArthur, countsIn } from './arthur.ts';
@@ -122,7 +122,7 @@ async function withoutReplays(storage: Storage, workBucket: string, file: Object
   let lines = 0;
   let from = 0;
   for await (const { bytes, start, end } of scanLines(await storage.read(file), DEFAULT_MAX_LINE_BYTES)) {
-    const peek = bytes?.includes(REPLAY_ID_PREFIX) ? peekAt(bytes, false) : undefined;
+    const peek = bytes?.includes(REPLAY_ID_PREFIX) ? peekLine(bytes, false) : undefined;
     const marked = peek?.kind === 'record' ? peek.marked : undefined;
     if (marked === undefined || (await marks.runOf(marked)) === undefined) {
       lines += 1;

@@ -12,9 +12,8 @@ import { COMPARE_FILE } from './with-captured.ts';
 const FIGURES = [FILES.replay, COMPARE_FILE];
 /** The files of its requests, which are in parts. */
 const REQUESTS = [FILES.records, REPLIES_FILE];
-/** The folders with the results and with the parts under an execution's prefix. */
+/** The folder with the results under an execution's prefix. */
 const RESULTS = 'results/';
-const PARTS = 'shards/';
 
 export type OpenedRun = Disposable & { directory: string };
 
@@ -22,15 +21,14 @@ export type OpenedRun = Disposable & { directory: string };
 async function findResults(location: string, storage: Storage): Promise<Map<string, ObjectFacts[]>> {
   const { bucket, key } = parseS3Location(location) ?? { bucket: '', key: '' };
   const root = key.replace(/\/?$/, '/').replace(/(^|\/)results\/$/, '$1');
-  const found = new Map<string, ObjectFacts[]>();
-  for (const name of FIGURES) {
-    const object = await storage.head(bucket, `${root}${RESULTS}${name}`);
-    if (object) found.set(name, [object]);
-  }
   const { parts = [] } =
     (await storage.getJson<{ parts?: string[] }>(bucket, `${root}${RESULTS}${FILES.replay}`)) ?? {};
-  const wanted = new Map(parts.flatMap((part) => REQUESTS.map((name) => [`${root}${part}${name}`, name] as const)));
-  for await (const object of storage.list(bucket, `${root}${PARTS}`)) {
+  const wanted = new Map([
+    ...FIGURES.map((name) => [`${root}${RESULTS}${name}`, name] as const),
+    ...parts.flatMap((part) => REQUESTS.map((name) => [`${root}${part}${name}`, name] as const)),
+  ]);
+  const found = new Map<string, ObjectFacts[]>();
+  for await (const object of storage.list(bucket, root)) {
     const name = wanted.get(object.key);
     if (name !== undefined) found.set(name, [...(found.get(name) ?? []), object]);
   }

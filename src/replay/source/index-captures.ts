@@ -3,7 +3,7 @@ import type { ScannedLine } from '../../captures/lines/scan-lines.ts';
 import { DEFAULT_MAX_LINE_BYTES } from '../../core/values/line-bound.ts';
 import type { Marks } from '../marks/believe.ts';
 import { scanFile } from './lines.ts';
-import { type Peek, peekLine, unreadable } from './peek.ts';
+import { peekLine } from './peek.ts';
 import { SortedIndex } from './sorted-index.ts';
 import type { CaptureWindow, OnSkipped, SourceFile } from './types.ts';
 
@@ -21,15 +21,6 @@ interface IndexOptions extends CaptureWindow {
    */
   marks?(): Pick<Marks, 'runOf'>;
   signal?: AbortSignal;
-}
-
-/** Skips a line that cannot be read, and no other line. */
-export function peekAt(bytes: Buffer, needsTime: boolean): Peek {
-  try {
-    return peekLine(bytes, needsTime);
-  } catch (error) {
-    return unreadable(error);
-  }
 }
 
 /**
@@ -70,7 +61,7 @@ async function addFile(index: SortedIndex, file: SourceFile, ordinal: number, op
       skip('LineTooLong', `The line is too long; got: ${length} bytes; expected: at most ${DEFAULT_MAX_LINE_BYTES}`);
       continue;
     }
-    const peek = peekAt(bytes, options.needsTime);
+    const peek = peekLine(bytes, options.needsTime);
     if (peek.kind === 'skipped') {
       skip(peek.reason, peek.message);
       continue;

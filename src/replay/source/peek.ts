@@ -12,7 +12,7 @@ import { isReplayId, type MarkedRequest } from '../marks/believe.ts';
 import type { Skipped } from './types.ts';
 
 /** The facts about a line that the index needs. */
-export type Peek =
+type Peek =
   | { kind: 'record'; timeMs: number /** Its inference id is marked as that of a replay. */; marked?: MarkedRequest }
   | Skipped;
 
@@ -37,12 +37,19 @@ export const unreadable = (error: unknown): Skipped =>
   skippedAs('UnreadableRequest', `The captured request cannot be read: ${saidBy(error)}`);
 
 /**
- * Returns the captured time of one line.
+ * Returns the captured time of one line. Skips a line that cannot be read, and no other line.
  *
  * @param needsTime skips a record without a readable time. If false, the time is NaN instead.
- * @throws TooHeavy
  */
 export function peekLine(line: Buffer, needsTime: boolean): Peek {
+  try {
+    return peeked(line, needsTime);
+  } catch (error) {
+    return unreadable(error);
+  }
+}
+
+function peeked(line: Buffer, needsTime: boolean): Peek {
   let metadata = tailMetadata(line);
   if (metadata === undefined) {
     const opened = openEnvelope(line, new Scale());

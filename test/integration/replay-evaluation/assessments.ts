@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { traceIdOf } from '../../../src/captures/trace/ids.ts';
 import type { JudgedReply } from '../../../src/replay/compare/judge-replies.ts';
 import type { Behavior } from '../../doubles/misbehaving-server.ts';
-import { type CliResult, chatLine, ReplayFolder, readLines, runCli } from '../../helpers/replay.ts';
+import { chatLine, ReplayFolder, readLines, runCli } from '../../helpers/replay.ts';
 import { JUDGE_MODEL, JUDGE_PRICES } from '../../helpers/replay-evaluation.ts';
 import { JUDGED, manyReplies, preferences, REPLAYS, replayed, tracesOf } from './replays.ts';
 import { all } from './servers.ts';
@@ -126,43 +126,30 @@ describe('verdicts as assessments', () => {
     ]);
   });
 
-  describe('the command line', () => {
-    let folder: ReplayFolder;
-    beforeEach(() => {
-      folder = new ReplayFolder();
+  test('the command line writes the same run and the same assessments', async () => {
+    const folder = new ReplayFolder();
+    const out = join(folder.path, 'out');
+    const given = ['replay', folder.write('00.jsonl', LINES), '--url', all.endpoint.url, '--run', 'by-hand', '-o', out];
+    const { code, stdout, stderr } = await runCli([...given, '--quiet', '--judge', '--mlflow'], {
+      ...{ MLFLOW_TRACKING_URI: all.mlflowProxy.url, MLFLOW_EXPERIMENT_NAME: 'my-endpoint' },
+      ...{
+        BEDROCK_MODEL_ID: JUDGE_MODEL,
+        JUDGE_BASE_URL: `${all.judgeProxy.url}/v1`,
+        JUDGE_API_KEY: 'k',
+        JUDGE_PRICES,
+      },
+      DOTENV_CONFIG_PATH: join(folder.path, 'none'),
     });
-
-    const out = () => join(folder.path, 'out');
-    const replayLocally = (run: string, lines: readonly string[] = LINES): Promise<CliResult> =>
-      runCli(
-        [
-          ...['replay', folder.write('00.jsonl', lines), '--url', all.endpoint.url, '--run', run, '-o', out()],
-          ...['--quiet', '--judge', '--mlflow'],
-        ],
-        {
-          MLFLOW_TRACKING_URI: all.mlflowProxy.url,
-          MLFLOW_EXPERIMENT_NAME: 'my-endpoint',
-          BEDROCK_MODEL_ID: JUDGE_MODEL,
-          JUDGE_BASE_URL: `${all.judgeProxy.url}/v1`,
-          JUDGE_API_KEY: 'k',
-          JUDGE_PRICES,
-          DOTENV_CONFIG_PATH: join(folder.path, 'none'),
-        },
-      );
-
-    test('writes the same run and the same assessments', async () => {
-      const { code, stdout, stderr } = await replayLocally('by-hand');
-      expect([code, stderr]).toEqual([0, '']);
-      expect(stdout).toContain('MLflow traces: 4\nMLflow assessments: 3\n');
-      expect(readLines<JudgedReply>(join(out(), 'judged.jsonl'))).toHaveLength(3);
-      await expectVerdicts('by-hand');
-      const [run, ...others] = await all.runsOf('by-hand');
-      expect(others).toEqual([]);
-      expect(run?.info).toMatchObject({ run_name: 'by-hand', status: 'FINISHED' });
-      expect(run?.data.params).toContainEqual({ key: 'target_url', value: all.endpoint.url });
-      expect(run?.data.metrics).toContainEqual(expect.objectContaining({ key: 'replies_compared', value: 4 }));
-      const files = ['report.html', 'compare.json', 'profile_export.jsonl'];
-      expect(await all.filesOf(run)).toEqual(expect.arrayContaining(files));
-    });
+    expect([code, stderr]).toEqual([0, '']);
+    expect(stdout).toContain('MLflow traces: 4\nMLflow assessments: 3\n');
+    expect(readLines<JudgedReply>(join(out, 'judged.jsonl'))).toHaveLength(3);
+    await expectVerdicts('by-hand');
+    const [run, ...others] = await all.runsOf('by-hand');
+    expect(others).toEqual([]);
+    expect(run?.info).toMatchObject({ run_name: 'by-hand', status: 'FINISHED' });
+    expect(run?.data.params).toContainEqual({ key: 'target_url', value: all.endpoint.url });
+    expect(run?.data.metrics).toContainEqual(expect.objectContaining({ key: 'replies_compared', value: 4 }));
+    const files = ['report.html', 'compare.json', 'profile_export.jsonl'];
+    expect(await all.filesOf(run)).toEqual(expect.arrayContaining(files));
   });
 });

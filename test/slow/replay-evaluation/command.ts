@@ -119,32 +119,23 @@ describe('a replay command whose judge or MLflow fails', () => {
     expect(existsSync(join(out, 'report.html'))).toBe(true);
   });
 
-  test('MLflow denies traces: writes and uploads the files, and ends the MLflow run as failed', async () => {
-    all.mlflowProxy.rule(({ path }) =>
-      path === '/v1/traces' ? { kind: 'reply', status: 403, body: '{}' } : undefined,
-    );
-    const { code, stdout, stderr } = await replay('no-traces', 5, '--compare', '--mlflow');
+  test.each([
+    ['traces', '/v1/traces'],
+    ['the run', '/api/2.0/mlflow/runs/create'],
+  ])('MLflow denies %s: writes the files, and ends the MLflow run as failed', async (what, denied) => {
+    all.mlflowProxy.rule(({ path }) => (path === denied ? { kind: 'reply', status: 403, body: '{}' } : undefined));
+    const name = `denied-${what.replace(' ', '-')}`;
+    const { code, stderr } = await replay(name, 5, '--compare', '--mlflow');
     expect(code).toBe(2);
     expect(stderr).toMatch(/^Not all of the replay is in MLflow: MlflowAccessDenied: /);
-    expect(stdout).toContain('MLflow traces: 0');
     expect(comparison().quality.compared).toBe(5);
-    expect(existsSync(join(out, 'report.html'))).toBe(true);
-    const run = await runInMlflow('no-traces');
-    expect(run?.info.status).toBe('FAILED');
-    expect(await all.filesOf(run)).toEqual(expect.arrayContaining(['compare.json', 'report.html', 'replay.json']));
-  });
-
-  test('MLflow denies the run: writes the files', async () => {
-    all.mlflowProxy.rule(({ path }) =>
-      path.endsWith('/runs/create') ? { kind: 'reply', status: 403, body: '{}' } : undefined,
-    );
-    const { code, stderr } = await replay('gone', 3, '--compare', '--mlflow');
-    expect(code).toBe(2);
-    expect(stderr).toMatch(/^Not all of the replay is in MLflow: MlflowAccessDenied: /);
-    expect(comparison().quality.compared).toBe(3);
     expect(existsSync(join(out, 'report.html'))).toBe(true);
     // The exchanges are only for MLflow.
     expect(existsSync(join(out, 'exchanges.spool.jsonl'))).toBe(false);
+    const run = await runInMlflow(name);
+    expect(run?.info.status).toBe(what === 'traces' ? 'FAILED' : undefined);
+    if (run)
+      expect(await all.filesOf(run)).toEqual(expect.arrayContaining(['compare.json', 'report.html', 'replay.json']));
   });
 
   test('lists refused traces with the reason', async () => {
