@@ -1,8 +1,7 @@
 /** When a replay opens and closes its connections, and how many. */
 
 import { readFileSync } from 'node:fs';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { isByCapturedTimes } from '../../src/replay/derived-options.ts';
 import { ConnectionPool } from '../../src/replay/http/pool.ts';
 import { DEFAULT_OPTIONS, type ReplayOptions } from '../../src/replay/options.ts';
@@ -15,6 +14,7 @@ import { localFiles } from '../../src/replay/source/open-source.ts';
 import { localReader } from '../../src/replay/source/range-reader.ts';
 import { urlTarget } from '../../src/replay/targets/url-target.ts';
 import { chatLine, ReplayFolder, replay } from '../helpers/replay.ts';
+import { serve } from '../helpers/serve.ts';
 
 const BURST = 20;
 const LATENCY_MS = 50;
@@ -22,74 +22,49 @@ const LATENCY_MS = 50;
 const AHEAD_MS = 1_550;
 const ANSWER = JSON.stringify({ choices: [{ index: 0, message: { role: 'assistant', content: 'Fine.' } }] });
 
-/** A server that records its connections and requests. */
-class NotingServer {
-  readonly #server: Server;
-  readonly #open = new Set<Socket>();
-  /** Times of the connections, epoch ms. */
-  readonly openedAtMs: number[] = [];
-  /** Numbers of the requests, in the order of arrival. */
-  readonly numbers: number[] = [];
-  most = 0;
-  answering = true;
-
-  constructor() {
-    this.#server = createServer((message, response) => this.#handle(message, response));
-    this.#server.on('connection', (socket: Socket) => {
-      this.openedAtMs.push(Date.now());
-      this.#open.add(socket);
-      this.most = Math.max(this.most, this.#open.size);
-      socket.on('error', () => {});
-      socket.once('close', () => this.#open.delete(socket));
-      this.onConnection(socket);
-    });
-  }
-
-  onConnection: (socket: Socket) => void = () => {};
-
-  #handle(message: IncomingMessage, response: ServerResponse): void {
+/** Serves, and records the connections and requests. */
+async function noting() {
+  const open = new Set<Socket>();
+  const noted = {
+    /** Times of the connections, epoch ms. */
+    openedAtMs: [] as number[],
+    /** Numbers of the requests, in the order of arrival. */
+    numbers: [] as number[],
+    most: 0,
+    answering: true,
+    onConnection: (_: Socket): void => {},
+  };
+  const serving = await serve((message, response) => {
     const chunks: Buffer[] = [];
     message.on('data', (chunk: Buffer) => chunks.push(chunk));
     message.on('end', () => {
-      this.numbers.push(Number(/#(\d+)/.exec(Buffer.concat(chunks).toString())?.[1]));
-      if (!this.answering) return;
+      noted.numbers.push(Number(/#(\d+)/.exec(Buffer.concat(chunks).toString())?.[1]));
+      if (!noted.answering) return;
       setTimeout(() => {
         response.writeHead(200, { 'content-type': 'application/json', 'content-length': ANSWER.length });
         response.end(ANSWER);
       }, LATENCY_MS);
     });
-  }
-
-  async listen(): Promise<string> {
-    await new Promise<void>((resolve) => {
-      this.#server.listen(0, '127.0.0.1', resolve);
-    });
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
-  }
-
-  /** Refuses new connections from now on. */
-  refuse(): void {
-    this.#server.close();
-  }
-
-  get open(): number {
-    return this.#open.size;
-  }
-
-  async close(): Promise<void> {
-    this.#server.closeAllConnections();
-    await new Promise((resolve) => this.#server.close(resolve));
-  }
+  });
+  serving.server.on('connection', (socket: Socket) => {
+    noted.openedAtMs.push(Date.now());
+    open.add(socket);
+    noted.most = Math.max(noted.most, open.size);
+    socket.on('error', () => {});
+    socket.once('close', () => open.delete(socket));
+    noted.onConnection(socket);
+  });
+  return Object.assign(noted, serving, { open });
 }
 
 let folder: ReplayFolder;
-let server: NotingServer;
+let server: Awaited<ReturnType<typeof noting>>;
 let url: string;
 
 beforeEach(async () => {
   folder = new ReplayFolder();
-  server = new NotingServer();
-  url = await server.listen();
+  server = await noting();
+  url = server.url;
 });
 afterEach(() => server.close());
 
@@ -190,7 +165,7 @@ describe('a stopped replay closes its connections', () => {
     await until(() => started.length === 1);
     stop.abort();
     expect(await running).toMatchObject({ sent: 0, unsent: BURST, stopped: true });
-    await until(() => server.open === 0);
+    await until(() => server.open.size === 0);
     expect(server.numbers).toEqual([]);
   });
 
@@ -199,11 +174,11 @@ describe('a stopped replay closes its connections', () => {
     const stop = new AbortController();
     const running = startAt(bursts(0, 1), Date.now(), stop.signal);
     // The connections in use may not be returned: the next burst gets separate ones.
-    await until(() => server.numbers.length >= BURST && server.open > BURST);
+    await until(() => server.numbers.length >= BURST && server.open.size > BURST);
     stop.abort();
     const { sent, unsent, stopped } = await running;
     expect([sent + unsent, stopped]).toEqual([2 * BURST, true]);
-    await until(() => server.open === 0);
+    await until(() => server.open.size === 0);
   });
 });
 
@@ -248,7 +223,7 @@ test('enables TCP keep-alive on silent connections', async () => {
 
 test.each<[string, (socket: Socket) => void]>([
   ['accepts and closes', (socket) => void socket.destroy()],
-  ['is gone', () => server.refuse()],
+  ['is gone', () => void server.server.close()],
 ])('does not flood a target that %s with connections', async (_, behave) => {
   const captures = bursts(0, 1);
   let opened = 0;
@@ -321,7 +296,7 @@ describe('after a stop nothing is sent, and the run ends,', () => {
     stop.abort();
     release(go, running);
     const outcome = await running;
-    await until(() => server.open === 0);
+    await until(() => server.open.size === 0);
     return { ...outcome, reasons };
   }
   const ALL = 3 * BURST * 1_000_000;

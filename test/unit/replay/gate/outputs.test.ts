@@ -1,10 +1,13 @@
-/** The outputs of a gate for CI servers. Runs, captures and replies in them are foreign text. */
+/** The outputs of a gate for CI servers and for readers. Runs, captures and replies in them are foreign text. */
 import { execFileSync } from 'node:child_process';
+import { pageHtml } from '../../../../src/core/text/html-page.ts';
 import type { RunsComparison } from '../../../../src/replay/compare/compare-runs.ts';
 import type { RegressionRow } from '../../../../src/replay/compare/quality.ts';
 import { junitXml } from '../../../../src/replay/gate/outputs/junit.ts';
 import { markdownSummary } from '../../../../src/replay/gate/outputs/markdown.ts';
 import type { GateResult, ThresholdResult } from '../../../../src/replay/gate/types.ts';
+import { markedDiff, regressionsPart } from '../../../../src/replay/report/replies-section.ts';
+import { gatePage } from '../../../../src/replay/report/runs-report.ts';
 
 const result = (over: Partial<ThresholdResult> = {}): ThresholdResult => ({
   ...{ threshold: 'request_latency:p95:10%', outcome: 'passed', worse: 2.125, lower: -3.5, upper: 8.25 },
@@ -183,4 +186,75 @@ describe('Markdown', () => {
       expect(Buffer.byteLength(markdown)).toBeLessThan(500_000);
     },
   );
+});
+
+const gateHtml = (gate: GateResult): string => pageHtml(gatePage(gate));
+
+describe('the page', () => {
+  test('leads with its outcome, and lists failed thresholds before those that cannot tell and those that passed', () => {
+    const thresholds = [
+      result({ threshold: 'a', outcome: 'passed' }),
+      result({ threshold: 'b', outcome: 'cannot-tell', upper: null, moreRequests: 1200 }),
+      result({ threshold: 'c', outcome: 'failed', lower: 12, worse: 20, upper: 28 }),
+    ];
+    const html = gateHtml(gateOf(...thresholds));
+    expect(html).toMatch(/^<p class="verdict bad">Gate: failed<br><small>1 failed, 1 cannot tell, 1 passed/);
+    const order = ['c', 'b', 'a'].map((name) => html.indexOf(`<code>${name}</code>`));
+    expect(order).toEqual([...order].sort((a, b) => a - b));
+    expect(html).toContain('About 1,200 more requests');
+    expect(html).toContain('980 of 1000');
+    expect(html).toContain('content: not judged');
+  });
+
+  test.each([
+    ['ends at what is allowed', { lower: 0, worse: 5, upper: 10 }, 'x1="78" x2="130"', 0],
+    ['goes beyond the plot on both sides', { lower: -100, worse: 5, upper: 100 }, 'x1="0" x2="260"', 2],
+    ['is unknown above', { lower: 0, worse: 5, upper: null }, 'x1="78" x2="260"', 1],
+    ['has no bound to scale by', { bound: 0, lower: 0, worse: 0, upper: 3 }, 'x1="78" x2="234"', 0],
+  ])('plots an interval that %s', (_, more, whisker, arrows) => {
+    const thresholds = [result(more)];
+    const html = gateHtml(gateOf(...thresholds));
+    expect(html).toContain(`<line ${whisker} y1="11" y2="11"/>`);
+    expect(html.match(/<path /g) ?? []).toHaveLength(arrows);
+  });
+});
+
+describe('replies side by side', () => {
+  test('what differs is marked, word by word', () => {
+    expect(markedDiff('The capital is Paris.', 'The capital is not Lyon.')).toEqual({
+      before: 'The capital is <del>Paris</del>.',
+      after: 'The capital is <ins>not Lyon</ins>.',
+    });
+  });
+
+  test('nothing from a reply acts as markup', () => {
+    const { before, after } = markedDiff('<b>1</b> & "x"', '<script>alert(1)</script>');
+    for (const html of [before, after]) expect(html.replace(/<\/?(?:ins|del)>/g, '')).not.toMatch(/[<>"]/);
+  });
+
+  test('texts that are too long, or differ too much, have no marks', () => {
+    const words = (from: number): string => Array.from({ length: 5000 }, (_, i) => `w${from + i}`).join(' ');
+    for (const [before, after] of [
+      [words(0), words(100_000)],
+      ['a '.repeat(40_000), 'b'],
+    ] as const) {
+      expect(markedDiff(before, after)).toEqual({ before, after });
+    }
+  });
+
+  test('a row has both replies, its place and the reason', () => {
+    const worse = row({
+      key: 'id-1',
+      file: 'a<b>.jsonl',
+      line: 7,
+      before: 'Paris',
+      after: 'Lyon',
+      rationale: 'It is <i>wrong</i>.',
+    });
+    const html = pageHtml([regressionsPart([worse], 3)]);
+    expect(html).toContain('3 got worse');
+    const shown = ['id-1', 'a&#60;b&#62;.jsonl', 'line 7', '<del>Paris</del>', '<ins>Lyon</ins>', '&#60;i&#62;wrong'];
+    for (const text of shown) expect(html).toContain(text);
+    expect(pageHtml([regressionsPart([], 0)])).toBe('');
+  });
 });
