@@ -19,7 +19,7 @@ import { Dispatcher } from './dispatcher.ts';
 import { Feeder } from './feeder.ts';
 import type { SendJob, SendOutcome } from './job.ts';
 import { slicedQueue } from './slices.ts';
-import { Warmer } from './warmer.ts';
+import { connectionWarmer, type Warmer } from './warmer.ts';
 
 /** Time between readiness and the first request, so that the first requests are not late. */
 const START_MARGIN_MS = 2;
@@ -82,7 +82,7 @@ async function send(job: SendJob, pool: ConnectionPool, clock: RunClock, signal?
   /** Requests that have ended and are not recorded yet. */
   const ended = slicedQueue(record, () => dispatcher.tick());
   const dispatcher = new Dispatcher(job, pool, ended.push);
-  const warmer = new Warmer(job, pool, dispatcher);
+  const warmer = connectionWarmer(job, pool, dispatcher);
   const feeder = new Feeder(job, dispatcher, ended.length);
   const stop = (): void => {
     feeder.stop();

@@ -1,6 +1,5 @@
 /** Opens connections before they are needed. A burst that has to connect first arrives late and is measured as slow. */
 import type { ConnectionPool } from '../http/pool.ts';
-import type { SendSchedule } from '../schedule/timing.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import type { SendJob } from './job.ts';
 
@@ -50,82 +49,71 @@ const OPENING_MS = 5_000;
 export const sparesNeeded = (need: Record<'soon' | 'peak' | 'inFlight' | 'young' | 'limit', number>): number =>
   Math.max(0, Math.min(Math.max(need.soon, need.peak - need.young), need.limit - need.inFlight));
 
-export class Warmer {
-  readonly #pool: ConnectionPool;
-  readonly #dispatcher: Dispatcher;
-  readonly #schedule: SendSchedule;
-  readonly #limit: number;
-  readonly #atATime: number;
-  #latencyMs = FIRST_LATENCY_MS;
-  #timer: NodeJS.Timeout | undefined;
-  #rounds = 0;
+export type Warmer = ReturnType<typeof connectionWarmer>;
+
+export function connectionWarmer({ schedule, maxConcurrency }: SendJob, pool: ConnectionPool, dispatcher: Dispatcher) {
+  const limit = Math.min(MAX_WARM, maxConcurrency);
+  const atATime = pool.tls ? AT_A_TIME_TLS : AT_A_TIME;
+  let latencyMs = FIRST_LATENCY_MS;
+  let timer: NodeJS.Timeout | undefined;
+  let rounds = 0;
   /** Connections that were opened ahead and lost unused. */
-  #lost = 0;
-  #pauseMs = 0;
-  #pausedUntil = Number.NEGATIVE_INFINITY;
-
-  constructor({ schedule, maxConcurrency }: SendJob, pool: ConnectionPool, dispatcher: Dispatcher) {
-    this.#pool = pool;
-    this.#dispatcher = dispatcher;
-    this.#schedule = schedule;
-    this.#limit = Math.min(MAX_WARM, maxConcurrency);
-    this.#atATime = pool.tls ? AT_A_TIME_TLS : AT_A_TIME;
-  }
-
-  observe(latencyMs: number): void {
-    this.#latencyMs += WEIGHT * (latencyMs - this.#latencyMs);
-    this.#pauseMs = 0;
-  }
-
-  /**
-   * Opens all connections that the first seconds need, before the clock starts.
-   *
-   * @param untilFirstMs time until the first request is due. If it is long, no connection is opened yet: it would be idle
-   *   for too long
-   */
-  async beforeStart(untilFirstMs: number): Promise<void> {
-    if (untilFirstMs > AHEAD_MS) return;
-    const { closedLoop, firstDueMs } = this.#schedule;
-    const { queue } = this.#dispatcher;
-    const needed = closedLoop ? queue.length : queue.peak(this.#latencyMs, firstDueMs + AHEAD_MS);
-    this.#pool.warm(Math.min(this.#limit, needed));
-    await this.#pool.warmed(OPENING_MS);
-  }
-
-  start(): void {
-    this.#timer = setInterval(() => {
-      const now = performance.now();
-      const { idleLimitMs } = this.#pool;
-      if (++this.#rounds % SWEEP_EVERY === 0) this.#pool.sweep(now + Math.min(SWEEP_AHEAD_MS, idleLimitMs / 4));
-      if (this.#isPaused(now)) return;
-      const { inFlight, queue } = this.#dispatcher;
-      const elapsed = this.#dispatcher.elapsedMs();
-      if (elapsed < this.#schedule.firstDueMs - AHEAD_MS) return;
-      // A target that soon closes idle connections must not get them long before they are needed.
-      const ahead = Math.min(AHEAD_MS, idleLimitMs / 2);
-      const needed = sparesNeeded({
-        soon: queue.dueBefore(elapsed + Math.min(this.#latencyMs, ahead)),
-        peak: queue.peak(this.#latencyMs, elapsed + ahead),
-        inFlight,
-        young: this.#dispatcher.youngInFlight(now, Math.max(SLOW_MS, SLOW_LATENCIES * this.#latencyMs)),
-        limit: this.#limit,
-      });
-      this.#pool.warm(needed, this.#atATime);
-    }, INTERVAL_MS);
-  }
-
-  stop(): void {
-    clearInterval(this.#timer);
-  }
+  let lost = 0;
+  let pauseMs = 0;
+  let pausedUntil = Number.NEGATIVE_INFINITY;
 
   /** Avoids flooding a target that refuses connections, or accepts and closes them. */
-  #isPaused(now: number): boolean {
-    const { lost } = this.#pool;
-    if (lost > this.#lost) {
-      this.#pauseMs = Math.min(LONGEST_PAUSE_MS, Math.max(FIRST_PAUSE_MS, 2 * this.#pauseMs));
-      this.#pausedUntil = now + this.#pauseMs;
+  const isPaused = (now: number): boolean => {
+    if (pool.lost > lost) {
+      pauseMs = Math.min(LONGEST_PAUSE_MS, Math.max(FIRST_PAUSE_MS, 2 * pauseMs));
+      pausedUntil = now + pauseMs;
     }
-    this.#lost = lost;
-    return now < this.#pausedUntil;
-  }
+    lost = pool.lost;
+    return now < pausedUntil;
+  };
+
+  const openAhead = (): void => {
+    const now = performance.now();
+    const { idleLimitMs } = pool;
+    if (++rounds % SWEEP_EVERY === 0) pool.sweep(now + Math.min(SWEEP_AHEAD_MS, idleLimitMs / 4));
+    if (isPaused(now)) return;
+    const { inFlight, queue } = dispatcher;
+    const elapsed = dispatcher.elapsedMs();
+    if (elapsed < schedule.firstDueMs - AHEAD_MS) return;
+    // A target that soon closes idle connections must not get them long before they are needed.
+    const ahead = Math.min(AHEAD_MS, idleLimitMs / 2);
+    const needed = sparesNeeded({
+      soon: queue.dueBefore(elapsed + Math.min(latencyMs, ahead)),
+      peak: queue.peak(latencyMs, elapsed + ahead),
+      inFlight,
+      young: dispatcher.youngInFlight(now, Math.max(SLOW_MS, SLOW_LATENCIES * latencyMs)),
+      limit,
+    });
+    pool.warm(needed, atATime);
+  };
+
+  return {
+    observe: (replyMs: number): void => {
+      latencyMs += WEIGHT * (replyMs - latencyMs);
+      pauseMs = 0;
+    },
+    /**
+     * Opens all connections that the first seconds need, before the clock starts.
+     *
+     * @param untilFirstMs time until the first request is due. If it is long, no connection is opened yet: it would be
+     *   idle for too long
+     */
+    beforeStart: async (untilFirstMs: number): Promise<void> => {
+      if (untilFirstMs > AHEAD_MS) return;
+      const { closedLoop, firstDueMs } = schedule;
+      const { queue } = dispatcher;
+      const needed = closedLoop ? queue.length : queue.peak(latencyMs, firstDueMs + AHEAD_MS);
+      pool.warm(Math.min(limit, needed));
+      await pool.warmed(OPENING_MS);
+    },
+    start: (): void => {
+      timer = setInterval(openAhead, INTERVAL_MS);
+    },
+    stop: (): void => clearInterval(timer),
+  };
 }
