@@ -51,7 +51,7 @@ export async function dryRun(job: DryRunJob): Promise<DryRun> {
   const perSecond = new SecondCounts();
   let skipped = 0;
   try {
-    for await (const batch of schedule(job.index, options, () => skipped)) {
+    for (const batch of schedule(job.index, options, () => skipped)) {
       job.onBatch(found.requests);
       reader.expect(batch.map(({ entry }) => entry));
       for (const { entry, dueMs, pass } of batch) {

@@ -75,7 +75,7 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
   const mlflow = request.mlflow ? { mlflow: mlflowFactsOf(request.mlflow) } : {};
   const own = { incomplete: incomplete ?? null, ...mlflow };
   const unwritten: unknown = await results.finish(finished, own).catch((error: unknown) => error);
-  const rest = outcome.unsent > 0 ? await restOf(index, options, outcome) : undefined;
+  const rest = outcome.unsent > 0 ? restOf(index, options, outcome) : undefined;
   return { ...finished, rest, unwritten };
 }
 

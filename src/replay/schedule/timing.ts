@@ -50,7 +50,7 @@ export interface SendSchedule {
    *
    * @param skipped returns how many could not be sent so far. They do not count towards `requestCount`
    */
-  entries(skipped: () => number): AsyncIterable<ScheduledEntry[]>;
+  entries(skipped: () => number): Iterable<ScheduledEntry[]>;
   /** Yields the entries that are sent before the clock starts. Absent without a warm-up. */
   warmup?: SendSchedule['entries'];
   /** Returns the number of entries if `skipped` of them cannot be sent. */
@@ -78,11 +78,7 @@ export function scheduleFromIndex(source: EntrySource, options: ReplayOptions): 
 }
 
 /** Yields the schedule in batches, in the order of the due times. @param skipped as for `SendSchedule.entries` */
-export async function* schedule(
-  source: EntrySource,
-  options: ReplayOptions,
-  skipped = () => 0,
-): AsyncGenerator<ScheduledEntry[]> {
+export function* schedule(source: EntrySource, options: ReplayOptions, skipped = () => 0): Generator<ScheduledEntry[]> {
   const { requestRate, speedup, repeat, requestCount: count = Number.POSITIVE_INFINITY } = options;
   const isFixed = isByCapturedTimes(options);
   const random = new Random(options.randomSeed);
@@ -202,14 +198,14 @@ export interface Rest {
  * @param skipped requests that could not be sent
  * @returns `undefined` if nothing is left
  */
-export async function restOf(
+export function restOf(
   source: EntrySource,
   options: ReplayOptions,
   { sent, skipped }: { sent: number; skipped: number },
-): Promise<Rest | undefined> {
+): Rest | undefined {
   let left = sent + skipped;
   let rest: Rest | undefined;
-  for await (const batch of schedule(source, options, () => skipped)) {
+  for (const batch of schedule(source, options, () => skipped)) {
     for (const { entry, pass } of batch) {
       const { timeMs } = entry;
       const isSame = rest?.timeMs === timeMs && rest.pass === pass;

@@ -74,7 +74,7 @@ export class Feeder {
   async #feedAll(): Promise<void> {
     const { schedule, reader } = this.#job;
     const slice = new TimeSlice();
-    for await (const batch of schedule.entries(() => this.skipped)) {
+    for (const batch of schedule.entries(() => this.skipped)) {
       reader.expect(batch.map(({ entry }) => entry));
       for (const scheduled of batch) {
         await this.#room(scheduled);

@@ -140,9 +140,9 @@ function writeSchedules(
   own: Work & { run: string },
   remainingMs: () => number,
 ): Promise<ShardPlan[]> {
-  const inTime = async function* (): AsyncGenerator<ScheduledEntry[]> {
+  const inTime = function* (): Generator<ScheduledEntry[]> {
     let requests = 0;
-    for await (const batch of schedule(index, job.options)) {
+    for (const batch of schedule(index, job.options)) {
       assertTime(remainingMs() - FINISH_RESERVE_MS, () => `${requests} requests of the schedule`);
       requests += batch.length;
       yield batch;

@@ -20,7 +20,7 @@ const SECOND_MS = 1000;
 const WRITES = 16;
 
 interface ScheduleSource {
-  batches: AsyncIterable<ScheduledEntry[]>;
+  batches: Iterable<ScheduledEntry[]>;
   files: readonly CaptureObject[];
   /** Number of requests of the first window that shard 0 also sends before the clock starts. */
   warmup: number;
@@ -35,12 +35,9 @@ const WHAT_TO_DO =
  * @param batches due times never decrease; without a schedule, all are NaN, and there is only one window
  * @throws PermanentError `TooManyRequests`
  */
-async function* windowsOf(
-  batches: AsyncIterable<ScheduledEntry[]>,
-  { windowMs }: ShardBounds,
-): AsyncGenerator<ScheduledEntry[]> {
+function* windowsOf(batches: Iterable<ScheduledEntry[]>, { windowMs }: ShardBounds): Generator<ScheduledEntry[]> {
   let window: ScheduledEntry[] = [];
-  for await (const batch of batches) {
+  for (const batch of batches) {
     for (const scheduled of batch) {
       const { dueMs } = scheduled;
       const isLong = dueMs - (window[0]?.dueMs ?? dueMs) >= windowMs;
@@ -70,7 +67,7 @@ export async function writeShards(
 ): Promise<ShardPlan[]> {
   const plans: ShardPlan[] = [];
   let windows = 0;
-  for await (const window of windowsOf(batches, bounds)) {
+  for (const window of windowsOf(batches, bounds)) {
     const shards = shardsOf(window, windows++, plans.length, bounds);
     assertFew(plans.length + shards.length, windows, window, bounds);
     await forEachConcurrently(WRITES, shards, ({ plan, requests }) => {

@@ -10,7 +10,6 @@ import { PermanentError, toNamedError } from '../../../core/errors/errors.ts';
 import type { ReplayEnvironment } from '../../../core/settings/environment.ts';
 import { Random } from '../../../core/values/random.ts';
 import { isScheduled } from '../../derived-options.ts';
-import type { ScheduledEntry } from '../../schedule/timing.ts';
 import type { SendOutcome } from '../../send/job.ts';
 import { sendSchedule } from '../../send/send-schedule.ts';
 import { MAX_CONNECTIONS, WRITE_RESERVE_MS } from '../limits.ts';
@@ -108,8 +107,8 @@ async function send(
         reader: objectReader(storage, files),
         options: { ...options, randomSeed: shardSeed(options.randomSeed, shard.shard) },
         schedule: {
-          entries: () => inBatches(entries.slice(warming.length)),
-          ...(warming.length > 0 ? { warmup: () => inBatches(warming) } : {}),
+          entries: () => [entries.slice(warming.length)],
+          ...(warming.length > 0 ? { warmup: () => [warming] } : {}),
           size: () => entries.length - warming.length,
           firstDueMs: shard.firstDueMs ?? 0,
           closedLoop: !isScheduled(options),
@@ -142,10 +141,6 @@ async function send(
 /** Returns the registration of this time. */
 const markOf = ({ marks = [] }: StoredPlan): string | undefined =>
   (marks.findLast(({ atMs }) => atMs <= Date.now()) ?? marks[0])?.id;
-
-async function* inBatches(entries: ScheduledEntry[]): AsyncGenerator<ScheduledEntry[]> {
-  if (entries.length > 0) yield entries;
-}
 
 /** Returns a different seed for each shard. With the run's own seed, all shards would cancel the same requests. */
 export const shardSeed = (seed: number, shard: number): number =>

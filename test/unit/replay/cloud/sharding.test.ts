@@ -31,7 +31,7 @@ const scheduled = (dueMs: number, i: number, length = 10): ScheduledEntry => ({
 /** Plans shards. @returns also where they were written */
 async function plansFor(all: readonly ScheduledEntry[], bounds: ShardBounds) {
   const { storage, objects } = new MemoryStorage();
-  async function* batches() {
+  function* batches() {
     for (let i = 0; i < all.length; i += 7) yield all.slice(i, i + 7);
   }
   const source = { batches: batches(), files: FILES, warmup: 0 };
