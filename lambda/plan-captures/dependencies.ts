@@ -44,11 +44,8 @@ async function isRunning(client: SFNClient, executionArn: string, claimedMs: num
   } catch (error) {
     // Step Functions deletes executions after 90 days. A deleted execution is not running.
     if (error instanceof ExecutionDoesNotExist) return Date.now() - claimedMs < NEW_CLAIM_MS;
-    throw new RetryableError(
-      'StepFunctionsUnavailable',
-      'Step Functions did not report the state of an execution',
-      { got: saidBy(error), where: executionArn },
-      error,
-    );
+    const facts = { got: saidBy(error), where: executionArn };
+    const message = 'Step Functions did not report the state of an execution';
+    throw new RetryableError('StepFunctionsUnavailable', message, facts, error);
   }
 }

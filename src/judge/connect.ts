@@ -1,6 +1,4 @@
 /** Creates the judge, the scorers, the always rules and the budget from the settings of the stack. */
-import type { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
-import type { SageMakerRuntimeClient } from '@aws-sdk/client-sagemaker-runtime';
 import type { Capture } from '../captures/types.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import type { sharedSettings } from '../core/settings/schema.ts';
@@ -15,7 +13,7 @@ import { askedFirst, cascade } from './cascade.ts';
 import { createJudgeOver, type JudgeOptions } from './judge-capture.ts';
 import { assertBatchPossible, isStandIn, parseJudgeId } from './judge-id.ts';
 import type { Taught } from './models/learned.ts';
-import { propertiesOf } from './models/model-properties.ts';
+import type { ModelProperties } from './models/model-properties.ts';
 import { answerBounds, type JudgeParameters, readParameters } from './parameters.ts';
 import { type PriceOptions, priceCall, priceOptions, propertiesIn } from './pricing/prices.ts';
 import { createAlwaysRule } from './scorers/always-rules.ts';
@@ -23,7 +21,7 @@ import { isCodeScorer, isModelScorer } from './scorers/scorer-set.ts';
 import { emptySpend } from './spend.ts';
 import { loadApiKey } from './transports/api-key.ts';
 import { bedrockTransport } from './transports/bedrock.ts';
-import { type OpenAiConfig, openAiTransport } from './transports/openai.ts';
+import { openAiTransport } from './transports/openai.ts';
 import { sageMakerTransport } from './transports/sagemaker.ts';
 import type { JudgeTransport } from './transports/transport.ts';
 import type { CallUsage, Judge, JudgeMoney, JudgeScorer } from './types.ts';
@@ -51,22 +49,31 @@ type FunctionSettings = LambdaEnvironment & Pick<JudgeSettings, 'shared'>;
 /**
  * Creates the judge of these settings, for online calls. The key of a judge outside AWS is read from Secrets Manager with the
  * first call, so that a key that cannot be read fails only verdicts, and again when the server stops accepting it.
+ *
+ * @throws PermanentError `InvalidJudge`, `InvalidModelParameters`
  */
-export const judgeOf = (settings: JudgeSettings, more: Pick<JudgeOptions, 'maxAnswers'> = {}): Judge =>
-  createJudge({ ...configOf(settings), ...more });
-
-function configOf(settings: JudgeSettings): JudgeConfig {
+export function judgeOf(settings: JudgeSettings, more: Pick<JudgeOptions, 'maxAnswers'> = {}): Judge {
+  const { BEDROCK_MODEL_ID: model, JUDGE_PRICES, MLFLOW_EVALUATION_MODEL_PARAM: given } = settings;
+  const parameters = readParameters(given, [model]);
+  const properties = propertiesIn(model, JUDGE_PRICES);
   const prices = priceOptions(settings);
-  const { JUDGE_API_KEY: key, JUDGE_SECRET_ARN: secret } = settings;
-  return {
-    ...sharedBy(settings),
-    apiKey: key ?? (secret === undefined ? undefined : () => loadApiKey(undefined, secret)),
-    model: settings.BEDROCK_MODEL_ID,
-    parameters: settings.MLFLOW_EVALUATION_MODEL_PARAM,
-    price: (usage) => paidFor(settings.BEDROCK_MODEL_ID, usage, prices),
-    baseUrl: settings.JUDGE_BASE_URL,
-    properties: propertiesIn(settings.BEDROCK_MODEL_ID, settings.JUDGE_PRICES),
-  };
+  const price = (usage: CallUsage) => paidFor(model, usage, prices);
+  const options = { ...sharedBy(settings), ...answerBounds(parameters), properties, price, ...more };
+  return createJudgeOver(transportOf(settings, parameters, properties), options);
+}
+
+/** @throws PermanentError `InvalidJudge` */
+function transportOf(
+  settings: JudgeSettings,
+  parameters: JudgeParameters,
+  properties: ModelProperties | undefined,
+): JudgeTransport {
+  const { scheme, name } = parseJudgeId(settings.BEDROCK_MODEL_ID);
+  if (scheme === 'sagemaker') return sageMakerTransport(name, parameters);
+  if (scheme === 'bedrock') return bedrockTransport(name, parameters, undefined, properties);
+  const { JUDGE_BASE_URL: baseUrl, JUDGE_API_KEY: key, JUDGE_SECRET_ARN: secret } = settings;
+  const apiKey = key ?? (secret === undefined ? undefined : () => loadApiKey(undefined, secret));
+  return openAiTransport({ model: name, baseUrl, apiKey, parameters });
 }
 
 const sharedBy = ({ shared, BEDROCK_MODEL_ID: model }: JudgeSettings) => ({
@@ -113,7 +120,7 @@ export function connectBatchJudge(environment: FunctionSettings) {
   const bounds = { ...answerBounds(parameters), properties, learned: shared.learned };
   const isCascade = environment.JUDGE_CASCADE !== undefined;
   const asAsked = (scorers: readonly JudgeScorer[]) => (isCascade ? scorers.map(askedFirst) : scorers);
-  const judgeAt = (price: JudgeConfig['price']): Judge =>
+  const judgeAt = (price: JudgeOptions['price']): Judge =>
     createJudgeOver(transport, { ...shared, ...bounds, price, maxAnswers: isCascade ? 1 : undefined });
   const priceInBatch = (usage: CallUsage) => paidFor(name, usage, batch);
   const pricedAsBatch = judgeAt(priceInBatch);
@@ -152,40 +159,4 @@ export function connectBudget(environment: LambdaEnvironment): (run: string, run
   const table = limitsTable(environment);
   return (run, runUsd) =>
     dailyUsd === 0 && runUsd === undefined ? undefined : new Budget({ table, dailyUsd, runUsd, run });
-}
-
-export interface JudgeConfig
-  extends Omit<JudgeOptions, 'maxTokens' | 'thinkingTokens'>,
-    Omit<OpenAiConfig, 'parameters'> {
-  /** Inference parameters, as in `MLFLOW_EVALUATION_MODEL_PARAM`. */
-  parameters?: Readonly<Record<string, unknown>>;
-  /** Default: clients with the SDK's defaults (region, credentials, endpoints). */
-  clients?: { bedrockRuntime?: BedrockRuntimeClient; sagemakerRuntime?: SageMakerRuntimeClient };
-}
-
-/**
- * Creates the judge that a model id names: `bedrock:/<model>` (or only the model), `openai:/<model>`, `sagemaker:/…`.
- *
- * @throws PermanentError `InvalidJudge`, `InvalidModelParameters`
- *
- * @example
- *     const judge = createJudge({ model: 'openai:/gpt-5-mini', apiKey });
- */
-export function createJudge({ parameters: given, ...rest }: JudgeConfig): Judge {
-  const config = { properties: propertiesOf(rest.model), ...rest };
-  const parameters = readParameters(given, [config.model]);
-  return createJudgeOver(createTransport(config, parameters), { ...answerBounds(parameters), ...config });
-}
-
-function createTransport(config: Omit<JudgeConfig, 'parameters'>, parameters: JudgeParameters): JudgeTransport {
-  const { baseUrl, apiKey, fetch, properties, clients = {} } = config;
-  const { scheme, name } = parseJudgeId(config.model);
-  switch (scheme) {
-    case 'openai':
-      return openAiTransport({ model: name, baseUrl, apiKey, parameters, fetch });
-    case 'sagemaker':
-      return sageMakerTransport(name, parameters, clients.sagemakerRuntime);
-    default:
-      return bedrockTransport(name, parameters, clients.bedrockRuntime, properties);
-  }
 }

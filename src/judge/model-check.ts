@@ -41,7 +41,7 @@ const LEVELS: Record<ModelState, ModelCheck['level']> = {
   unknown: 'warning',
 };
 
-const nameOf = (error: unknown): string => (error instanceof Error ? error.name : '');
+const PERMISSIONS = 'bedrock:GetFoundationModel and bedrock:GetInferenceProfile';
 const day = (date: Date): string => date.toISOString().slice(0, 10);
 
 const isProfile = (name: string): boolean =>
@@ -86,10 +86,8 @@ export async function checkJudgeModel(
     const { modelDetails } = await client.send(new GetFoundationModelCommand({ modelIdentifier: foundationModel }));
     const { status, endOfLifeTime, publicExtendedAccessTime } = modelDetails?.modelLifecycle ?? {};
     if (endOfLifeTime !== undefined && endOfLifeTime <= now) {
-      return result(
-        'ended',
-        `${foundationModel} was retired on ${day(endOfLifeTime)}: set BEDROCK_MODEL_ID to a newer model.`,
-      );
+      const retired = `${foundationModel} was retired on ${day(endOfLifeTime)}`;
+      return result('ended', `${retired}: set BEDROCK_MODEL_ID to a newer model.`);
     }
     if (status === 'LEGACY') {
       const end = endOfLifeTime === undefined ? 'on a date that is not yet announced' : `on ${day(endOfLifeTime)}`;
@@ -102,25 +100,18 @@ export async function checkJudgeModel(
     return result('active', `${foundationModel} is active.`);
   } catch (error) {
     const why = saidBy(error);
-    if (nameOf(error) === 'ResourceNotFoundException' || nameOf(error) === 'ValidationException') {
-      // An existing profile may route to models that its own region does not list.
-      if (isProfile(name) && foundationModel !== undefined) {
-        return result('unknown', `The life cycle of ${foundationModel} is not available in this region (${why}).`);
-      }
-      return result(
-        'missing',
-        `Bedrock has no model ${name} in this region (${why}): check BEDROCK_MODEL_ID and AWS_REGION.`,
-      );
+    const { name: code, message } = error as Error;
+    if (code === 'AccessDeniedException') {
+      const remedy = policyRemedy(message);
+      const needed = remedy ? `the stack needs ${remedy}` : `allow ${PERMISSIONS}`;
+      return result('denied', `The model ${name} could not be looked up (${why}): ${needed}.`);
     }
-    if (nameOf(error) === 'AccessDeniedException') {
-      const remedy = policyRemedy((error as Error).message);
-      const needed = remedy && `the stack needs ${remedy}`;
-      return result(
-        'denied',
-        `The model ${name} could not be looked up (${why}): ${needed ?? 'allow bedrock:GetFoundationModel and bedrock:GetInferenceProfile'}.`,
-      );
-    }
-    throw error;
+    if (code !== 'ResourceNotFoundException' && code !== 'ValidationException') throw error;
+    // An existing profile may route to models that its own region does not list.
+    if (isProfile(name) && foundationModel !== undefined)
+      return result('unknown', `The life cycle of ${foundationModel} is not available in this region (${why}).`);
+    const remedy = 'check BEDROCK_MODEL_ID and AWS_REGION';
+    return result('missing', `Bedrock has no model ${name} in this region (${why}): ${remedy}.`);
   }
 }
 

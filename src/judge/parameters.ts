@@ -30,13 +30,11 @@ const ALIASES: Record<string, string> = {
   stop: 'stop_sequences',
 };
 
-export interface JudgeParameters {
-  temperature?: number | undefined;
+/** `guardrail` and `serviceTier`: Bedrock only. */
+export interface JudgeParameters
+  extends Pick<z.infer<typeof knownSchema>, 'temperature' | 'guardrail' | 'serviceTier'> {
   topP?: number | undefined;
   maxTokens?: number | undefined;
-  /** Bedrock only, with `serviceTier`. */
-  guardrail?: { id: string; version: string } | undefined;
-  serviceTier?: 'flex' | 'default' | undefined;
   /** Parameters that are passed to the model unchanged. */
   other: Record<string, unknown>;
   /** Names of the parameters that the user has set: `temperature`, `top_p`, `max_tokens`, and the others. */

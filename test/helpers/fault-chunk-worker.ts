@@ -4,10 +4,11 @@ import { S3Client } from '@aws-sdk/client-s3';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
-import { createJudge } from '../../src/judge/connect.ts';
+import { createJudgeOver } from '../../src/judge/judge-capture.ts';
+import { readParameters } from '../../src/judge/parameters.ts';
 import { priceCall } from '../../src/judge/pricing/prices.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
-import { createBedrockClient } from '../../src/judge/transports/bedrock.ts';
+import { bedrockTransport, createBedrockClient } from '../../src/judge/transports/bedrock.ts';
 import { LimitsTable } from '../../src/limits/table.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { evaluateChunk, logChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
@@ -44,11 +45,11 @@ async function main(): Promise<void> {
     return;
   }
   const { BEDROCK_MODEL_ID: model } = environment;
-  const clients = { bedrockRuntime: createBedrockClient(emulated(judgeUrl)) };
+  const transport = bedrockTransport(model, readParameters(), createBedrockClient(emulated(judgeUrl)));
   await evaluateChunk(request, {
     ...deps,
     answers: new LimitsTable(dynamo, 'answers'),
-    judge: createJudge({ model, price: (usage) => priceCall(model, usage), clients }),
+    judge: createJudgeOver(transport, { price: (usage) => priceCall(model, usage) }),
     scorers: scorersFor({ guidelines: {} }),
     always: () => undefined,
   });

@@ -19,10 +19,11 @@ import errors from '../../src/core/errors/errors.json' with { type: 'json' };
 import { toNamedError } from '../../src/core/errors/errors.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
-import { createJudge } from '../../src/judge/connect.ts';
+import { createJudgeOver } from '../../src/judge/judge-capture.ts';
+import { readParameters } from '../../src/judge/parameters.ts';
 import { priceCall } from '../../src/judge/pricing/prices.ts';
 import { askedOf, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
-import { createBedrockClient } from '../../src/judge/transports/bedrock.ts';
+import { bedrockTransport, createBedrockClient } from '../../src/judge/transports/bedrock.ts';
 import type { Judge } from '../../src/judge/types.ts';
 import { LimitsTable } from '../../src/limits/table.ts';
 import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from '../../src/mlflow/client.ts';
@@ -136,7 +137,7 @@ export class FaultPipeline {
     this.answers = new LimitsTable(parts.dynamo, 'answers');
     const bedrockRuntime = createBedrockClient(emulated(parts.judge.url));
     const price = (usage: Parameters<typeof priceCall>[1]) => priceCall(MODEL, usage);
-    this.#judgeUnderTest = createJudge({ model: MODEL, price, clients: { bedrockRuntime } });
+    this.#judgeUnderTest = createJudgeOver(bedrockTransport(MODEL, readParameters(), bedrockRuntime), { price });
   }
 
   static async start(version?: string): Promise<FaultPipeline> {

@@ -5,9 +5,11 @@ import { mlflowEnvironment } from '../../local/python/python-presets.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
 import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
 import { readReplayEnvironment } from '../../src/core/settings/environment.ts';
-import { createJudge } from '../../src/judge/connect.ts';
+import { createJudgeOver } from '../../src/judge/judge-capture.ts';
 import { PAIRWISE_SCORER, pairwiseJudge } from '../../src/judge/pairwise.ts';
+import { readParameters } from '../../src/judge/parameters.ts';
 import { priceCall, priceOptions } from '../../src/judge/pricing/prices.ts';
+import { openAiTransport } from '../../src/judge/transports/openai.ts';
 import type { Judge } from '../../src/judge/types.ts';
 import { Budget, runScope } from '../../src/limits/budget.ts';
 import { LimitsTable } from '../../src/limits/table.ts';
@@ -73,10 +75,8 @@ export class EvaluatedReplays extends MlflowApi {
     const prices = priceOptions(settings);
     this.cloud.settings = settings;
     this.cloud.mlflow = async () => this.client;
-    this.#judge = createJudge({
-      model: JUDGE,
-      baseUrl: `${this.judgeProxy.url}/v1`,
-      apiKey: 'k',
+    const where = { model: JUDGE.replace('openai:/', ''), baseUrl: `${this.judgeProxy.url}/v1`, apiKey: 'k' };
+    this.#judge = createJudgeOver(openAiTransport({ ...where, parameters: readParameters() }), {
       price: (usage) => priceCall(JUDGE, usage, prices),
       retry: { baseMs: 1, capMs: 5, attempts: 3 },
     });

@@ -1,7 +1,6 @@
 /** Reads a judge's answer: its verdicts, and the problem of each scorer without a verdict. */
 
 import { jsonrepair } from 'jsonrepair';
-import * as z from 'zod';
 import { isObject, type JsonObject, parseJson } from '../../captures/json.ts';
 import { describeValues, readValue } from '../../core/values/scorer-values.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
@@ -21,12 +20,6 @@ type AnswerReading = { readable: false; problem: string } | { readable: true; by
 
 /** A rationale is a few sentences. A longer text shows that the model rambles. */
 const MAX_RATIONALE_CHARS = 4000;
-
-const entrySchema = z.looseObject({
-  value: z.unknown().optional(),
-  rationale: z.string().optional(),
-  sure: z.unknown().optional(),
-});
 
 const keyOf = (name: string): string => name.toLowerCase().replaceAll(/[\s-]+/g, '_');
 
@@ -183,18 +176,17 @@ const NO_OBJECT = 'it held no JSON object with the questions in it';
 
 function readEntry(scorer: JudgeScorer, entry: unknown): Reading {
   const chars = JSON.stringify(entry)?.length ?? 0;
-  const parsed = entrySchema.safeParse(entry);
   // A bare `"safety": "yes"` is a value without a rationale.
-  const given = parsed.success ? (parsed.data.value ?? parsed.data.result) : entry;
-  const isOne = !parsed.success || parsed.data.value === undefined || (parsed.data.result ?? given) === given;
+  const { value: stated, result, rationale: said, sure }: JsonObject = isObject(entry) ? entry : { value: entry };
+  const given = stated ?? result;
+  const isOne = stated === undefined || (result ?? given) === given;
   if (given === undefined || given === null || !isOne) return { kind: 'missing' };
   const value = readValue(scorer.values, given);
   if (given === UNSURE && scorer.asksIfSure) return { kind: 'missing' };
   if (value === undefined) return { kind: 'value', got: given, chars };
   // The first model of a cascade leaves answers that it is not sure of to the second model.
-  const sure = parsed.success ? parsed.data.sure : undefined;
   if (scorer.asksIfSure && (sure === false || (sure !== true && !scorer.isTerse))) return { kind: 'missing' };
-  const rationale = parsed.success ? (parsed.data.rationale?.trim() ?? '') : '';
+  const rationale = typeof said === 'string' ? said.trim() : '';
   const isEnough = scorer.isTerse && (scorer.asksIfSure || isPass(scorer, value));
   if (rationale === '' && !isEnough) return { kind: 'bare', value, chars };
   const text = rationale.length > MAX_RATIONALE_CHARS ? `${rationale.slice(0, MAX_RATIONALE_CHARS)}…` : rationale;

@@ -21,20 +21,16 @@ export function batchRecord(
   scorers: readonly JudgeScorer[],
   options: Pick<JudgeOptions, 'maxTokens' | 'thinkingTokens' | 'properties' | 'learned'> = {},
 ) {
-  const capabilities = new ModelCapabilities(options.properties);
-  const { learned } = options;
+  const { learned, properties, maxTokens } = options;
+  const capabilities = new ModelCapabilities(properties);
   if (learned?.refused !== undefined) capabilities.adopt(learned.refused);
   const own = answerTokens(scorers.length, options);
-  const rung = options.properties !== undefined && capabilities.supports('json-schema') ? 'json-schema' : 'prompt';
+  const rung = properties !== undefined && capabilities.supports('json-schema') ? 'json-schema' : 'prompt';
   // A job has its own price, and no tier.
-  const {
-    modelId: _,
-    serviceTier: _tier,
-    ...modelInput
-  } = transport.request({
+  const { modelId, serviceTier, ...modelInput } = transport.request({
     prompt: buildPrompt(capture, scorers, rung),
     schema: answerSchema(scorers),
-    maxTokens: (options.maxTokens === undefined ? learned?.bound(own) : own) ?? own,
+    maxTokens: (maxTokens === undefined ? learned?.bound(own) : own) ?? own,
     // Prompt caching helps only calls that follow each other.
     supports: (feature) => feature !== 'cache' && capabilities.supports(feature),
   });

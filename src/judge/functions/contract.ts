@@ -56,5 +56,3 @@ export const scorerReplySchema = z.union([
 
 export type ScorerRecord = z.infer<typeof scorerRecordSchema>;
 export type ScorerRequest = z.infer<typeof scorerRequestSchema>;
-export type ScorerResult = z.infer<typeof scorerResultSchema>;
-export type ScorerReply = z.infer<typeof scorerReplySchema>;

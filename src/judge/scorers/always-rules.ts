@@ -63,11 +63,6 @@ export const replyTokens = (capture: Capture): number =>
     return 'notJudgeable' in found ? 0 : found.texts.reduce((sum, text) => sum + estimateTokens(text), 0);
   });
 
-function isFlagged(flag: NonNullable<Rule['flaggedBy']>, scorer: CodeScorer, capture: Capture): boolean {
-  const scored = scoreOf(scorer, capture);
-  return !('notJudgeable' in scored) && isMet(flag, scored.value);
-}
-
 /**
  * Combines the rules into one. Error replies are never judged, so no rule matches them.
  * @throws PermanentError `InvalidAlwaysRules`
@@ -89,8 +84,9 @@ export function createAlwaysRule(rules: unknown, codeScorers: readonly CodeScore
   const applies = (rule: Rule, capture: Capture, context: CaptureContext): boolean => {
     if (rule.variant !== undefined && rule.variant !== context.variant) return false;
     if (rule.replyTokensOver !== undefined && replyTokens(capture) <= rule.replyTokensOver) return false;
-    const scorer = rule.flaggedBy && byName.get(rule.flaggedBy.scorer);
-    return rule.flaggedBy === undefined || (scorer !== undefined && isFlagged(rule.flaggedBy, scorer, capture));
+    if (rule.flaggedBy === undefined) return true;
+    const scored = scoreOf(byName.get(rule.flaggedBy.scorer) as CodeScorer, capture);
+    return !('notJudgeable' in scored) && isMet(rule.flaggedBy, scored.value);
   };
   return (capture, context = {}) =>
     capture.error === undefined ? parsed.data.find((rule) => applies(rule, capture, context))?.name : undefined;

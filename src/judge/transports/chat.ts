@@ -167,10 +167,7 @@ const PER_DAY =
 export const saysPerDay = (message: string): boolean => PER_DAY.test(message);
 
 /** Returns the code and the type in `{"error": {"code", "type"}}`, if any. */
-function errorIn(text: string): { code?: unknown; type?: unknown } {
-  const parsed = parseJson(text);
-  return parsed.ok ? Object(Object(parsed.value).error) : {};
-}
+const errorIn = (text: string): { code?: unknown; type?: unknown } => Object(Object(jsonIn(text)).error);
 
 /** Classifies an error response of a chat completion server. */
 export function readChatFailure(status: number, text: string, retryAfterMs: number | undefined): CallFailure {

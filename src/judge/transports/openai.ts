@@ -18,7 +18,7 @@ const OPENAI_BASE_URL = 'https://api.openai.com/v1';
 /** A key, or a function that loads it. It is loaded again when the server stops accepting it (rotation). */
 type ApiKey = string | (() => Promise<string>);
 
-export interface OpenAiConfig {
+interface OpenAiConfig {
   /** The model's name, without `openai:/`. */
   model: string;
   /** Up to and without `/chat/completions`. Default: OpenAI's own. */
@@ -90,11 +90,8 @@ function asCallFailure(error: unknown): never {
 function completionsUrl(baseUrl: string): URL {
   const base = URL.parse(baseUrl);
   if (base === null || (base.protocol !== 'https:' && base.protocol !== 'http:')) {
-    throw new PermanentError('InvalidJudge', 'The judge’s URL is invalid', {
-      got: baseUrl,
-      expected: 'an http(s) URL',
-      where: 'JUDGE_BASE_URL',
-    });
+    const facts = { got: baseUrl, expected: 'an http(s) URL', where: 'JUDGE_BASE_URL' };
+    throw new PermanentError('InvalidJudge', 'The judge’s URL is invalid', facts);
   }
   const path = base.pathname.replace(/\/+$/, '');
   base.pathname = path.endsWith('/chat/completions') ? path : `${path}/chat/completions`;

@@ -135,7 +135,9 @@ async function findRequests(
     const trace = stored.get(traceId) ?? (createsTraces(request) ? NO_TRACE_YET : undefined);
     const how = { ...options, chances: chancesOf(options, chunk.ranges[range]) };
     const { judge } = pendingVerdicts(traceId, view, trace, scorers.filter(isModelScorer), how, run);
-    const question = judge.length === 0 ? undefined : digestOf(capture, deps);
+    // The second phase meets the fault that a capture provokes, and records the error.
+    const digest = () => questionOf(deps.judge.sourceId, capture);
+    const question = judge.length === 0 ? undefined : unlessFaulty(view.timeMs, digest, () => undefined);
     if (question === undefined || requests.has(question)) continue;
     const kept = await answers.acquireForJob(question, traceId, (job) => isAnswered(question, job));
     if (kept === 'claimed') continue;
@@ -147,14 +149,6 @@ async function findRequests(
   }
   return [...requests.values()];
 }
-
-/** @returns `undefined` when the capture provokes a fault. The second phase meets the same fault, and records the error. */
-const digestOf = (capture: Capture, { judge }: PrepareDependencies): string | undefined =>
-  unlessFaulty(
-    timeOf(capture),
-    () => questionOf(judge.sourceId, capture),
-    () => undefined,
-  );
 
 function requestOf(
   question: string,

@@ -39,7 +39,8 @@ export interface PendingVerdicts {
 /** Represents an absent trace that will be written with its verdicts. */
 export const NO_TRACE_YET: Pick<StoredTrace, 'assessments'> = { assessments: [] };
 
-type Decision = 'judge' | { term: 'notJudgeable' | 'notSampled'; reason: string } | { fault: string };
+/** Whether to ask the judge: without a term and a fault. */
+type Decision = Partial<Pick<ScorerOutcome, 'reason'>> & { term?: 'notJudgeable' | 'notSampled'; fault?: string };
 
 /** The capture, which decides whether scorers apply to it, and the time limit for the decision. */
 interface CaptureView {
@@ -87,16 +88,11 @@ export function pendingVerdicts(
     ? eachWithin(view.timeMs, open, decide, (_, fault): Decision => ({ fault }))
     : open.map(decide);
   open.forEach((scorer, index) => {
-    const decision = decisions[index] as Decision;
-    const cannot = decision !== 'judge' && 'term' in decision && decision.term === 'notJudgeable';
-    if (!cannot) pending.judgeable.push(scorer);
-    if (decision === 'judge') {
-      pending.judge.push(scorer);
-    } else if ('fault' in decision) {
-      pending.failed.push({ scorer, fault: decision.fault });
-    } else {
-      pending.settled.push({ scorer: scorer.name, ...decision });
-    }
+    const { fault, ...decision } = decisions[index] as Decision;
+    if (decision.term !== 'notJudgeable') pending.judgeable.push(scorer);
+    if (fault !== undefined) pending.failed.push({ scorer, fault });
+    else if (decision.term === undefined) pending.judge.push(scorer);
+    else pending.settled.push({ scorer: scorer.name, term: decision.term, reason: decision.reason });
   });
   return pending;
 }
@@ -139,6 +135,6 @@ function decider(traceId: string, view: CaptureView | undefined, chances: Chance
   return (scorer: JudgeScorer): Decision => {
     const applies = view === undefined ? ({ judge: true } as const) : applicability(view.capture, scorer);
     if ('notJudgeable' in applies) return { term: 'notJudgeable', reason: applies.notJudgeable };
-    return isDrawn(traceId, scorer, chances, isRuled) ? 'judge' : { term: 'notSampled', reason: 'notSampled' };
+    return isDrawn(traceId, scorer, chances, isRuled) ? {} : { term: 'notSampled', reason: 'notSampled' };
   };
 }

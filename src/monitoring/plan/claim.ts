@@ -6,13 +6,11 @@ import { hash } from 'node:crypto';
 import type { ObjectFacts, Work } from '../../core/aws/storage.ts';
 import { parseStored } from '../../core/aws/storage-errors.ts';
 import { untilWritten } from '../../core/aws/until-written.ts';
+import type { Execution } from '../../core/contract/execution.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 
-interface RunIdentity {
-  name: string;
-  arn: string;
-}
+type RunIdentity = Pick<Execution, 'name' | 'arn'>;
 
 /**
  * Returns whether an execution is running. Returns false for an execution unknown to Step Functions, unless its claim
@@ -38,17 +36,12 @@ export async function claimObject(
   const asked = evaluate
     ? JSON.stringify([reevaluate, sampleRate ?? null, verdicts ?? null, budgetUsd ?? null, judge])
     : 'traces only';
-  const identity = [object.bucket, object.key, object.versionId ?? '', object.etag, asked].join('\n');
+  const { bucket, key: file, versionId = '', etag } = object;
+  const identity = [bucket, file, versionId, etag, asked].join('\n');
   const key = workKeys.claim(hash('sha256', identity));
-  const claim = {
-    name: run.name,
-    arn: run.arn,
-    object: `s3://${object.bucket}/${object.key}`,
-    etag: object.etag,
-    claimedMs: Date.now(),
-  };
+  const claim = { name: run.name, arn: run.arn, object: `s3://${bucket}/${file}`, etag, claimedMs: Date.now() };
   const where = `s3://${workBucket}/${key}`;
-  const isTaken = async (etag?: string) => (await storage.putJsonIf(workBucket, key, claim, etag)) !== undefined;
+  const isTaken = async (of?: string) => (await storage.putJsonIf(workBucket, key, claim, of)) !== undefined;
   return untilWritten(where, async () => {
     // Usually there is no claim yet: then this is the only request.
     if (await isTaken()) return { result: undefined };

@@ -106,12 +106,8 @@ async function optionsFor(parsed: ParsedInput, deps: PlannerDependencies, warnin
   };
   if (parsed.kind !== 'retry') return options;
   const { retry } = parsed.input;
-  const {
-    budgetUsd,
-    continues = [],
-    functions: _,
-    ...original
-  } = await optionsOfRun({ storage: deps.storage, workBucket: deps.environment.WORK_BUCKET }, retry);
+  const work = { storage: deps.storage, workBucket: deps.environment.WORK_BUCKET };
+  const { budgetUsd, continues = [], functions: _, ...original } = await optionsOfRun(work, retry);
   const given = Object.fromEntries(
     Object.entries(parsed.input).filter(([name, value]) => name !== 'retry' && value !== undefined),
   ) as Partial<RunOptions>;
@@ -152,10 +148,9 @@ function assertOptions({ run: { name }, input }: PlanRequest, { evaluate, judge,
     throw new PermanentError('InvalidInput', 'A run over a replay has no dry run, and no batch inference', facts);
   }
   if (judge !== 'batch' || !evaluate || dryRun || BATCH_NAME.test(name)) return;
-  throw new PermanentError('RunNameNotForBatch', 'Bedrock’s batch inference does not accept the execution’s name', {
-    got: name,
-    expected: `a name of the letters a to z, digits and -!_*'().; or "judge": "converse"`,
-  });
+  const expected = `a name of the letters a to z, digits and -!_*'().; or "judge": "converse"`;
+  const message = 'Bedrock’s batch inference does not accept the execution’s name';
+  throw new PermanentError('RunNameNotForBatch', message, { got: name, expected });
 }
 
 /** Names are free again after 90 days, while quarantined lines of the earlier execution are still there. */
@@ -164,15 +159,9 @@ async function assertNameUnused({ run }: PlanRequest, { storage, environment }: 
   for (const prefix of [workKeys.runPrefix(run.name), areaOf('quarantine', run.name)]) {
     for await (const { key, lastModifiedMs } of storage.list(bucket, prefix)) {
       if (lastModifiedMs >= Date.parse(run.startTime) - NAME_MARGIN_MS) continue;
-      throw new PermanentError(
-        'RunNameTaken',
-        'The work bucket contains objects of an earlier execution of that name',
-        {
-          got: run.name,
-          expected: 'an execution name without quarantined lines',
-          where: `s3://${bucket}/${key}`,
-        },
-      );
+      const [expected, where] = ['an execution name without quarantined lines', `s3://${bucket}/${key}`];
+      const message = 'The work bucket contains objects of an earlier execution of that name';
+      throw new PermanentError('RunNameTaken', message, { got: run.name, expected, where });
     }
   }
 }

@@ -91,16 +91,10 @@ export async function scanObject(
     return unit;
   } catch (error) {
     if (!timeout.aborted) return failedUnit(object, error);
-    const tooLarge = new PermanentError(
-      'CaptureFileTooLarge',
-      'Planning this capture file takes longer than a Lambda has',
-      {
-        got: `${object.size} bytes`,
-        expected: 'a file of a few tens of GB at most',
-        where: `s3://${bucket}/${key}`,
-      },
-    );
-    return { ...failedUnit(object, tooLarge), outOfTime: true };
+    const message = 'Planning this capture file takes longer than a Lambda has';
+    const [got, expected] = [`${object.size} bytes`, 'a file of a few tens of GB at most'];
+    const facts = { got, expected, where: `s3://${bucket}/${key}` };
+    return { ...failedUnit(object, new PermanentError('CaptureFileTooLarge', message, facts)), outOfTime: true };
   }
 }
 

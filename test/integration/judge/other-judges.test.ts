@@ -1,10 +1,15 @@
 /** Judges outside Bedrock: an OpenAI-compatible URL, and a SageMaker endpoint. */
 
-import { createJudge, type JudgeConfig } from '../../../src/judge/connect.ts';
+import { judgeOf } from '../../../src/judge/connect.ts';
+import { createJudgeOver } from '../../../src/judge/judge-capture.ts';
 import { parseJudgeId } from '../../../src/judge/judge-id.ts';
-import { createSageMakerClient } from '../../../src/judge/transports/sagemaker.ts';
+import { readParameters } from '../../../src/judge/parameters.ts';
+import { openAiTransport } from '../../../src/judge/transports/openai.ts';
+import { createSageMakerClient, sageMakerTransport } from '../../../src/judge/transports/sagemaker.ts';
+import type { CallUsage, Judge } from '../../../src/judge/types.ts';
 import { startStandInJudge } from '../../doubles/faulty-judge/server.ts';
 import { serve } from '../../helpers/serve.ts';
+import { testEnvironment } from '../../helpers/test-environment.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';
 import { CHAT_SCORERS, credentials, outcomesOf, PARCEL_VERDICTS, QUICK_RETRY, useStandIn } from './setup.ts';
 
@@ -27,29 +32,26 @@ const forms = (): string[] =>
     return response_format ? 'json-schema' : tools ? 'tool' : 'prompt';
   });
 
-const SELF = { model: 'openai:/judge-7b', retry: QUICK_RETRY };
 const PROFILE = 'arn:aws:bedrock:us-east-1:1:inference-profile/us.x';
-const KINDS: [string, (config?: Partial<JudgeConfig>) => JudgeConfig][] = [
-  [
-    'openai:/judge-7b',
-    (config = {}) => ({ ...SELF, baseUrl: `${rig.standIn.url}/v1`, apiKey: 'sk-example', ...config }),
-  ],
-  [
-    'sagemaker:/judge-7b',
-    (config = {}) => ({
-      model: 'sagemaker:/judge-7b',
-      clients: {
-        sagemakerRuntime: createSageMakerClient({ endpoint: rig.standIn.url, region: 'us-east-1', credentials }),
-      },
-      retry: QUICK_RETRY,
-      ...config,
-    }),
-  ],
+const parameters = readParameters();
+const options = { retry: QUICK_RETRY, price: ({ outputTokens }: CallUsage) => outputTokens * 1e-6 };
+const atUrl = (url = rig.standIn.url): Judge =>
+  createJudgeOver(
+    openAiTransport({ model: 'judge-7b', baseUrl: `${url}/v1`, apiKey: 'sk-example', parameters }),
+    options,
+  );
+const atEndpoint = (name = 'judge-7b', endpoint = rig.standIn.url): Judge => {
+  const client = createSageMakerClient({ endpoint, region: 'us-east-1', credentials });
+  return createJudgeOver(sageMakerTransport(name, parameters, client), options);
+};
+const KINDS: [string, () => Judge][] = [
+  ['openai:/judge-7b', () => atUrl()],
+  ['sagemaker:/judge-7b', () => atEndpoint()],
 ];
 
-describe.each(KINDS)('%s', (sourceId, configOf) => {
+describe.each(KINDS)('%s', (sourceId, judgeThere) => {
   test('answers all scorers in one call', async () => {
-    const judge = createJudge(configOf({ price: (usage) => usage.outputTokens * 1e-6 }));
+    const judge = judgeThere();
     expect(judge.sourceId).toBe(sourceId);
     const result = await judge.judge(chatCapture(), CHAT_SCORERS);
     expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);
@@ -67,7 +69,7 @@ describe.each(KINDS)('%s', (sourceId, configOf) => {
 
   test('steps down the rungs, and remembers the form', async () => {
     rig.behave({ models: { '*': { jsonSchema: 'rejected', forcedTool: 'rejected', temperature: 'rejected' } } });
-    const judge = createJudge(configOf());
+    const judge = judgeThere();
     expect(outcomesOf(await judge.judge(chatCapture(), CHAT_SCORERS))).toEqual(PARCEL_VERDICTS);
     expect(forms()).toEqual(['json-schema', 'tool', 'prompt', 'prompt']);
     expect(bodyOf(-1).temperature).toBeUndefined();
@@ -77,7 +79,7 @@ describe.each(KINDS)('%s', (sourceId, configOf) => {
 
   test('is retried when it throttles or fails', async () => {
     rig.behave({ throttleShare: 0.4, errorShare: 0.2, dropShare: 0.2 });
-    const judge = createJudge(configOf());
+    const judge = judgeThere();
     const results = await Promise.all(Array.from({ length: 60 }, () => judge.judge(chatCapture(), CHAT_SCORERS)));
     for (const result of results) expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);
     expect(rig.standIn.counts.answered).toBe(60);
@@ -85,7 +87,7 @@ describe.each(KINDS)('%s', (sourceId, configOf) => {
 
   test('stops the run if it does not exist', async () => {
     rig.behave({ models: { '*': { state: 'missing' } } });
-    await expect(createJudge(configOf()).judge(chatCapture(), CHAT_SCORERS)).rejects.toMatchObject({
+    await expect(judgeThere().judge(chatCapture(), CHAT_SCORERS)).rejects.toMatchObject({
       name: 'JudgeRefused',
     });
   });
@@ -93,12 +95,12 @@ describe.each(KINDS)('%s', (sourceId, configOf) => {
   test('halves the record if the prompt is too long', async () => {
     rig.behave({ models: { '*': { maxInputTokens: 9000 } } });
     const long = chatCapture({ reply: 'Your parcel is on its way. '.repeat(4000) });
-    expect(outcomesOf(await createJudge(configOf()).judge(long, CHAT_SCORERS)).safety).toBe('yes');
+    expect(outcomesOf(await judgeThere().judge(long, CHAT_SCORERS)).safety).toBe('yes');
   });
 });
 
 test('sends the key with every call to the URL', async () => {
-  await createJudge(KINDS[0]?.[1]() as JudgeConfig).judge(chatCapture(), CHAT_SCORERS);
+  await atUrl().judge(chatCapture(), CHAT_SCORERS);
   expect(rig.standIn.recorded[0]).toMatchObject({
     path: '/v1/chat/completions',
     headers: { authorization: 'Bearer sk-example', 'content-type': 'application/json' },
@@ -107,20 +109,15 @@ test('sends the key with every call to the URL', async () => {
 });
 
 test('names the inference component in the header that SageMaker reads, and none without one', async () => {
-  const [, [, configOf] = []] = KINDS;
-  const ask = async (model: string) =>
-    createJudge({ ...(configOf?.() as JudgeConfig), model }).judge(chatCapture(), CHAT_SCORERS);
-  const { verdicts } = await ask('sagemaker:/judge-7b/Llama-8b');
-  expect(verdicts).toHaveLength(CHAT_SCORERS.length);
-  await ask('sagemaker:/judge-7b');
+  const judge = atEndpoint('judge-7b/Llama-8b');
+  expect(judge.sourceId).toBe('sagemaker:/judge-7b/Llama-8b');
+  expect((await judge.judge(chatCapture(), CHAT_SCORERS)).verdicts).toHaveLength(CHAT_SCORERS.length);
+  await atEndpoint().judge(chatCapture(), CHAT_SCORERS);
   expect(rig.standIn.recorded[0]).toMatchObject({
     path: '/endpoints/judge-7b/invocations',
     headers: { 'x-amzn-sagemaker-inference-component': 'Llama-8b' },
   });
   expect(rig.standIn.recorded[1]?.headers).not.toHaveProperty('x-amzn-sagemaker-inference-component');
-  expect(createJudge({ ...(configOf?.() as JudgeConfig), model: 'sagemaker:/judge-7b/Llama-8b' }).sourceId).toBe(
-    'sagemaker:/judge-7b/Llama-8b',
-  );
 });
 
 test.each([
@@ -131,11 +128,7 @@ test.each([
     response.writeHead(400, { 'content-type': 'application/json', 'x-amzn-errortype': 'ValidationError' });
     response.end(JSON.stringify({ message }));
   });
-  const clients = {
-    sagemakerRuntime: createSageMakerClient({ endpoint: server.url, region: 'us-east-1', credentials }),
-  };
-  const judge = createJudge({ model: 'sagemaker:/judge-7b', clients, retry: QUICK_RETRY });
-  await expect(judge.judge(chatCapture(), CHAT_SCORERS)).rejects.toMatchObject({
+  await expect(atEndpoint('judge-7b', server.url).judge(chatCapture(), CHAT_SCORERS)).rejects.toMatchObject({
     name: 'JudgeRefused',
     message: expect.stringContaining('expected: sagemaker:/<endpoint>/<inference component> as BEDROCK_MODEL_ID'),
   });
@@ -145,9 +138,7 @@ test.each([
 test('fails as JudgeUnavailable, with the reason, if the judge is not reachable', async () => {
   const gone = await startStandInJudge();
   await gone.close();
-  const retry = { ...QUICK_RETRY, attempts: 2 };
-  const judge = createJudge({ model: 'openai:/x', baseUrl: `${gone.url}/v1`, retry });
-  await expect(judge.judge(chatCapture(), CHAT_SCORERS)).rejects.toMatchObject({
+  await expect(atUrl(gone.url).judge(chatCapture(), CHAT_SCORERS)).rejects.toMatchObject({
     name: 'JudgeUnavailable',
     message: expect.stringMatching(/127\.0\.0\.1:\d+: TypeError: ECONNREFUSED/),
   });
@@ -167,8 +158,11 @@ test.each([
 });
 
 test('refuses a judge of an unknown kind', () => {
-  expect(() => createJudge({ model: 'gemini:/pro' })).toThrow(expect.objectContaining({ name: 'InvalidJudge' }));
-  expect(() => createJudge({ model: 'openai:/x', baseUrl: 'ftp://x' })).toThrow(
-    expect.objectContaining({ name: 'InvalidJudge' }),
-  );
+  for (const settings of [
+    { BEDROCK_MODEL_ID: 'gemini:/pro' },
+    { BEDROCK_MODEL_ID: 'openai:/x', JUDGE_BASE_URL: 'ftp://x' },
+  ])
+    expect(() => judgeOf({ ...testEnvironment(), ...settings })).toThrow(
+      expect.objectContaining({ name: 'InvalidJudge' }),
+    );
 });

@@ -1,9 +1,12 @@
 /** Starts a stand-in judge on a free port, and creates judges that call it as a Lambda does. */
 import type { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
-import { createJudge, type JudgeConfig } from '../../../src/judge/connect.ts';
+import { createJudgeOver, type JudgeOptions } from '../../../src/judge/judge-capture.ts';
+import { parseJudgeId } from '../../../src/judge/judge-id.ts';
+import { propertiesOf } from '../../../src/judge/models/model-properties.ts';
+import { answerBounds, readParameters } from '../../../src/judge/parameters.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/scorer-set.ts';
-import { createBedrockClient } from '../../../src/judge/transports/bedrock.ts';
+import { bedrockTransport, createBedrockClient } from '../../../src/judge/transports/bedrock.ts';
 import type { Judge, JudgeResult, JudgeScorer } from '../../../src/judge/types.ts';
 import type { BehaviorInput } from '../../doubles/faulty-judge/behavior.ts';
 import { type RecordedCall, type StandInJudge, startStandInJudge } from '../../doubles/faulty-judge/server.ts';
@@ -33,10 +36,16 @@ export const price = (usage: {
 /** Short waits, so that tests of retries are fast. */
 export const QUICK_RETRY = { baseMs: 2, capMs: 20 };
 
+interface RigConfig extends JudgeOptions {
+  model?: string;
+  parameters?: Record<string, unknown>;
+  client?: BedrockRuntimeClient;
+}
+
 export interface Rig {
   standIn: StandInJudge;
   client: BedrockRuntimeClient;
-  judge(config?: Partial<JudgeConfig>): Judge;
+  judge(config?: RigConfig): Judge;
   /** Resets the stand-in to this behavior. */
   behave(behavior?: BehaviorInput): void;
 }
@@ -52,8 +61,11 @@ export function useStandIn(): Rig {
     await rig.standIn.close();
   });
   beforeEach(() => rig.behave());
-  rig.judge = (config = {}) =>
-    createJudge({ model: MODEL, clients: { bedrockRuntime: rig.client }, price, retry: QUICK_RETRY, ...config });
+  rig.judge = ({ model = MODEL, parameters: given, client = rig.client, ...options } = {}) => {
+    const parameters = readParameters(given, [model]);
+    const all = { properties: propertiesOf(model), price, retry: QUICK_RETRY, ...answerBounds(parameters), ...options };
+    return createJudgeOver(bedrockTransport(parseJudgeId(model).name, parameters, client), all);
+  };
   rig.behave = (behavior = {}) => {
     rig.standIn.behave(behavior);
     rig.standIn.forget();

@@ -189,7 +189,7 @@ test('forwards calls to Bedrock, signed with the user’s own credentials', asyn
   const client = createBedrockClient({ endpoint: passing.url, region: 'us-east-1', credentials });
   try {
     rig.behave({ throttleShare: 1, retryAfterSeconds: 0.01, faultyCalls: 1 });
-    const result = await rig.judge({ clients: { bedrockRuntime: client } }).judge(chatCapture(), CHAT_SCORERS);
+    const result = await rig.judge({ client }).judge(chatCapture(), CHAT_SCORERS);
     expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);
     expect(rig.standIn.recorded.map(({ status }) => status)).toEqual([429, 200]);
     const [, { headers, path }] = rig.standIn.recorded as [RecordedCall, RecordedCall];

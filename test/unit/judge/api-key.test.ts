@@ -1,8 +1,11 @@
 /** Reading the judge's API key from a secret, and reloading it after it was rotated. */
-import { createJudge } from '../../../src/judge/connect.ts';
+import { createJudgeOver } from '../../../src/judge/judge-capture.ts';
+import { readParameters } from '../../../src/judge/parameters.ts';
 import { loadApiKey, parseApiKey } from '../../../src/judge/transports/api-key.ts';
+import { openAiTransport } from '../../../src/judge/transports/openai.ts';
 import { chatCapture, completionOf, YES_NO_SCORERS } from './captures.ts';
 
+const parameters = readParameters();
 const where = 'arn:aws:secretsmanager:eu-central-1:123456789012:secret:judge';
 const client = (answer: () => unknown) => ({ send: async () => answer() }) as never;
 const failing = (name: string, status: number | undefined) =>
@@ -36,7 +39,7 @@ test.each(['sk-live\nSECRET', 'sk-live SECRET', 'sk-livé-SECRET', '{"api_key":"
     const parse = () => parseApiKey(text, where);
     expect(parse).toThrow(expect.objectContaining({ name: 'JudgeSecretUnreadable' }));
     expect(parse).not.toThrow(/SECRET/);
-    expect(() => createJudge({ model: 'openai:/x', apiKey: text })).toThrow(/no API key/);
+    expect(() => openAiTransport({ model: 'x', apiKey: text, parameters })).toThrow(/no API key/);
   },
 );
 
@@ -64,7 +67,8 @@ function judgeOver(replies: ((request: Request) => Response)[], apiKey: string |
     return (replies[seen.length - 1] ?? (() => new Response('{}', { status: 500 })))(request);
   };
   const retry = { attempts: 1, baseMs: 1, capMs: 1, forMs: 1 };
-  const judge = createJudge({ model: 'openai:/x', baseUrl: 'http://judge/v1', apiKey, fetch: fetch as never, retry });
+  const server = { model: 'x', baseUrl: 'http://judge/v1', apiKey, parameters, fetch: fetch as never };
+  const judge = createJudgeOver(openAiTransport(server), { retry });
   return { seen, ask: () => judge.judge(chatCapture(), YES_NO_SCORERS) };
 }
 const refused = () => new Response('', { status: 401 });

@@ -1,8 +1,10 @@
 /** Impossible usage reports of a judge are booked at the worst case, and never refund the budget. */
 
 import { readBatchAnswers } from '../../../src/judge/batch/answers.ts';
-import { createJudge } from '../../../src/judge/connect.ts';
 import { answeredBefore } from '../../../src/judge/errors.ts';
+import { createJudgeOver, type JudgeOptions } from '../../../src/judge/judge-capture.ts';
+import { readParameters } from '../../../src/judge/parameters.ts';
+import { openAiTransport } from '../../../src/judge/transports/openai.ts';
 import { OwnLimit } from '../../../src/limits/spending-limit.ts';
 import { chatCapture, completionOf, YES_NO_SCORERS } from './captures.ts';
 
@@ -10,14 +12,16 @@ import { chatCapture, completionOf, YES_NO_SCORERS } from './captures.ts';
 const price = ({ inputTokens, outputTokens, cacheReadInputTokens = 0 }: Record<string, number>) =>
   ((inputTokens ?? 0) + (outputTokens ?? 0) + cacheReadInputTokens / 10) / 1e6;
 
+/** A judge at a URL whose answers are scripted. */
+const judgeBehind = (fetch: () => Promise<Response>, retry: JudgeOptions['retry'] = {}) =>
+  createJudgeOver(
+    openAiTransport({ model: 'x', baseUrl: 'http://judge/v1', parameters: readParameters(), fetch: fetch as never }),
+    { price: price as never, retry },
+  );
+
 function judgeThatReports(usage: unknown) {
   const text = JSON.stringify(completionOf(usage)).replaceAll('"1e999"', '1e999');
-  return createJudge({
-    model: 'openai:/x',
-    baseUrl: 'http://judge/v1',
-    price: price as never,
-    fetch: (async () => new Response(text)) as never,
-  });
+  return judgeBehind(async () => new Response(text));
 }
 
 const POSSIBLE = { prompt_tokens: 900, completion_tokens: 50, prompt_tokens_details: { cached_tokens: 600 } };
@@ -74,14 +78,7 @@ describe('a response with status 200 that is not an answer', () => {
       calls += 1;
       return new Response(texts[Math.min(calls, texts.length) - 1]);
     };
-    const judge = createJudge({
-      model: 'openai:/x',
-      baseUrl: 'http://judge/v1',
-      price: price as never,
-      retry,
-      fetch: fetch as never,
-    });
-    return { judge, calls: () => calls };
+    return { judge: judgeBehind(fetch, retry), calls: () => calls };
   }
   const OTHERS = [
     ['JSON of another kind', '{"detail":"loading"}'],
