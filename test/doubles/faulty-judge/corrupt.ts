@@ -13,30 +13,28 @@ const mapValues = (object: Record<string, unknown>, change: (value: unknown) => 
 
 const GERMAN: Record<string, string> = { yes: 'ja', no: 'nein', coherent: 'kohärent', incoherent: 'inkohärent' };
 
+const PROSE = 'The reply reads well and I see no problem with it, so my verdict is positive throughout.';
+const BLOCKED = 'Sorry, the model cannot answer this question.';
+
 /** Returns an answer with a fault. */
-export function corrupt({ object, text, stopReason }: Answer, fault: AnswerFault): Answer {
+export function corrupt(answer: Answer, fault: AnswerFault): Answer {
+  const { object, text, stopReason } = answer;
   const withObject = (changed: Record<string, unknown>): Answer => ({
     object: changed,
     text: JSON.stringify(changed),
     stopReason,
   });
+  const without = (said: string, reason = stopReason): Answer => ({ object: {}, text: said, stopReason: reason });
+  const fenced = `Here is my assessment.\n\n\`\`\`json\n${JSON.stringify(object, null, 2)}\n\`\`\`\nI hope this helps.`;
   switch (fault) {
     case 'fenced':
-      return {
-        object,
-        text: `Here is my assessment.\n\n\`\`\`json\n${JSON.stringify(object, null, 2)}\n\`\`\`\nI hope this helps.`,
-        stopReason,
-      };
+      return { ...answer, text: fenced };
     case 'sloppy-json':
-      return { object, text: `${text.replaceAll('"', "'").slice(0, -1)}, // done\n}`, stopReason };
+      return { ...answer, text: `${text.replaceAll('"', "'").slice(0, -1)}, // done\n}` };
     case 'prose':
-      return {
-        object: {},
-        text: 'The reply reads well and I see no problem with it, so my verdict is positive throughout.',
-        stopReason,
-      };
+      return without(PROSE);
     case 'nonsense':
-      return { object: { '%%': [[]] }, text: '%%[[ }{ 7 <|im_end|> ]]', stopReason };
+      return { ...answer, object: { '%%': [[]] }, text: '%%[[ }{ 7 <|im_end|> ]]' };
     case 'missing-keys':
       return withObject(Object.fromEntries(Object.entries(object).filter((_, index) => index % 2 === 0)));
     case 'wrong-value':
@@ -44,16 +42,16 @@ export function corrupt({ object, text, stopReason }: Answer, fault: AnswerFault
     case 'wrong-language':
       return withObject(mapValues(object, (value) => GERMAN[String(value)] ?? `sozusagen ${String(value)}`));
     case 'empty':
-      return { object: {}, text: '', stopReason };
+      return without('');
     case 'cut':
-      return cutOff({ object, text, stopReason });
+      return cutOff(answer);
     case 'malformed':
-      return { object: {}, text: '', stopReason: 'malformed_model_output' };
+      return without('', 'malformed_model_output');
     case 'guardrail':
-      return { object: {}, text: 'Sorry, the model cannot answer this question.', stopReason: 'guardrail_intervened' };
+      return without(BLOCKED, 'guardrail_intervened');
     case 'content-filtered':
-      return { object: {}, text: '', stopReason: 'content_filtered' };
+      return without('', 'content_filtered');
     case 'context-exceeded':
-      return { object: {}, text: '', stopReason: 'model_context_window_exceeded' };
+      return without('', 'model_context_window_exceeded');
   }
 }

@@ -23,6 +23,17 @@ test.each([
   expect(record('tr-1', chatCapture(), scorers).modelInput.guardrailConfig).toEqual(guardrail);
 });
 
+test.each([
+  ['global.anthropic.claude-sonnet-4-6', true],
+  ['us.amazon.nova-pro-v1:0', false],
+])('a record for %s has a schema: %s, and never a tool', (model, hasSchema) => {
+  const { record } = connectBatchJudge(testEnvironment({ BEDROCK_MODEL_ID: model }));
+  const text = JSON.stringify(record('tr-1', chatCapture(), scorers));
+  expect(text.includes('json_schema')).toBe(hasSchema);
+  expect(text.includes('The answer is one JSON object')).toBe(!hasSchema);
+  expect(text).not.toContain('toolConfig');
+});
+
 test('a secret that may be unreadable is not read before the judge is asked', () => {
   const secret = 'arn:aws:secretsmanager:us-east-1:123456789012:secret:gone-AbCdEf';
   const settings = testEnvironment({ BEDROCK_MODEL_ID: 'openai:/gpt-5-mini', JUDGE_SECRET_ARN: secret });

@@ -81,17 +81,14 @@ test.each<[string, unknown, unknown]>([
   ['the first order', null, 'reply 1'],
   ['the second order', 'reply 2', null],
   ['both orders', null, null],
-])(
-  'an error verdict of %s is the verdict, and an answer to the other order is kept',
-  async (_, straight, swapped) => {
-    const { verdicts, spend: paid } = await judgePair(judgeOf(straight, swapped).judge, pair);
-    const [verdict, ...kept] = verdicts;
-    expect(verdict).toMatchObject({ scorer: PAIRWISE_SCORER.name, outcome: 'error', error: unreadable });
-    const answered = [straight, swapped].filter((said) => typeof said === 'string');
-    expect(kept.map((one) => one.outcome === 'verdict' && one.value)).toEqual(answered);
-    expect(paid).toMatchObject({ calls: 2, usd: 0.002 });
-  },
-);
+])('an error verdict of %s is the verdict, and an answer to the other order is kept', async (_, straight, swapped) => {
+  const { verdicts, spend: paid } = await judgePair(judgeOf(straight, swapped).judge, pair);
+  const [verdict, ...kept] = verdicts;
+  expect(verdict).toMatchObject({ scorer: PAIRWISE_SCORER.name, outcome: 'error', error: unreadable });
+  const answered = [straight, swapped].filter((said) => typeof said === 'string');
+  expect(kept.map((one) => one.outcome === 'verdict' && one.value)).toEqual(answered);
+  expect(paid).toMatchObject({ calls: 2, usd: 0.002 });
+});
 
 test.each(['captured', 'new'])(
   'what was answered before the order with the %s reply first failed is not asked again',

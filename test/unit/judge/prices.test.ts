@@ -1,6 +1,7 @@
 /** Resolving a model’s name, and pricing its calls. */
 
-import { resolveModel } from '../../../src/judge/models/profile-id.ts';
+import table from '../../../src/judge/models/price-table.json' with { type: 'json' };
+import { parseProfileId, resolveModel } from '../../../src/judge/models/profile-id.ts';
 import { priceCall, ratesOf, requireKnownPrice } from '../../../src/judge/pricing/prices.ts';
 import { withVariables } from '../../helpers/aws-answers.ts';
 
@@ -105,4 +106,14 @@ describe('requireKnownPrice', () => {
     expect(requireKnownPrice('vendor.new-model', undefined)).toBeNull();
     expect(requireKnownPrice(`global.${SONNET}`, 20)).toMatchObject({ input: 3, output: 15 });
   });
+});
+
+test('a profile is told from its model by its geography, for every model with a price', () => {
+  const models = Object.keys(table.models);
+  expect(models.length).toBeGreaterThan(100);
+  const arn = 'arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-sonnet-4-6';
+  for (const id of [...models, arn, 'openai:/gpt-5-mini', 'sagemaker:/us.my-judge'])
+    expect([id, parseProfileId(id)]).toEqual([id, undefined]);
+  for (const geography of ['global', 'us', 'eu', 'apac', 'us-gov', 'jp'])
+    for (const model of models) expect(parseProfileId(`${geography}.${model}`)).toEqual({ geography, model });
 });

@@ -2,10 +2,11 @@
 import fc from 'fast-check';
 import type { Capture } from '../../../src/captures/types.ts';
 import { captureRecord, makeFence } from '../../../src/judge/prompt/record.ts';
+import { questionOf } from '../../../src/judge/question.ts';
 import type { JudgeableExchange } from '../../../src/judge/scorers/applicability.ts';
 import { cutMiddle, divideBound, estimateTokens } from '../../../src/judge/tokens.ts';
 import { anyText } from '../../helpers/any-text.ts';
-import { type ChatParts, chatCapture, toolCallCapture } from './captures.ts';
+import { type ChatParts, chatCapture, exchangeCapture, toolCallCapture } from './captures.ts';
 
 const recordOf = (parts: ChatParts, maxTokens = 10_000) => captureRecord(chatCapture(parts), maxTokens);
 
@@ -240,4 +241,25 @@ test('divides a limit by weight, and redistributes unused shares', () => {
       },
     ),
   );
+});
+
+test('captures are the same question only if judge, text and the captured reply to compare with are the same', () => {
+  const captured = { bucket: 'b', key: 'k', etag: 'e', start: 10, end: 90 };
+  const places = [
+    captured,
+    { ...captured, key: 'l' },
+    { ...captured, etag: 'f' },
+    { ...captured, start: 100, end: 180 },
+  ];
+  const captures = [
+    chatCapture(),
+    chatCapture({ reply: 'Another.' }),
+    ...places.map((place) => exchangeCapture(place)),
+  ];
+  const digests = () => ['bedrock:/m', 'bedrock:/n'].flatMap((judge) => captures.map((one) => questionOf(judge, one)));
+  expect(digests()).toEqual(digests());
+  expect(new Set(digests()).size).toBe(12);
+  for (const digest of digests()) expect(digest).toMatch(/^[0-9a-f]{32}$/);
+  // An exchange with nothing to compare is the question of an ordinary capture.
+  expect(questionOf('bedrock:/m', exchangeCapture(undefined))).toBe(digests()[0]);
 });

@@ -299,18 +299,6 @@ describe('a file of a backfill', () => {
     await expect(plan('huge', backfill)).rejects.toMatchObject({ name: 'StorageAccessDenied' });
   });
 
-  test('that is archived fails by name if an event names it, and can be retried after it was restored', async () => {
-    failFor('b.jsonl', 403, 'InvalidObjectState');
-    const summary = await run('direct', event(`${HOUR}/b.jsonl`));
-    expect(summary).toMatchObject({ status: 'failed', failedFiles: { count: 1 }, lines: { planned: 0, lost: 0 } });
-    expect(describeFailure(summary)).toMatchObject({ error: 'CaptureArchived' });
-    wire.fault = () => undefined;
-    expect(await run('restored', retry('direct', 'failed'))).toMatchObject({
-      status: 'succeeded',
-      lines: { traced: 3 },
-    });
-  });
-
   test('that is deleted after it was planned fails only its chunk', async () => {
     const summary = await run('vanishes', backfill, () => wire.remove(CAPTURES, `${HOUR}/b.jsonl`));
     expect(summary).toMatchObject({ status: 'failed', lines: { planned: 9, traced: 6, lost: 3 } });
@@ -430,12 +418,6 @@ describe('a list of files', () => {
     await expect(plan('none', input)).rejects.toMatchObject({ name: 'InvalidInput' });
     wire.put(WORK, KEY, '{"key":1}\n');
     await expect(plan('odd', input)).rejects.toMatchObject({ name: 'InvalidInput' });
-  });
-
-  test('warns of a file that was overwritten after its event', async () => {
-    wire.put(CAPTURES, `${HOUR}/a.jsonl`, lines('a', 1));
-    list([{ key: `${HOUR}/a.jsonl`, etag: 'before' }]);
-    expect((await run('first', input)).warnings).toEqual([expect.stringMatching(/was overwritten after its event/)]);
   });
 });
 

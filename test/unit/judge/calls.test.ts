@@ -1,6 +1,11 @@
-/** The limiter of concurrent judge calls adapts to throttling. */
+/** Calls to the judge: how many run at the same time, which wait, and the form of answer that they ask for. */
 import { setTimeout as sleep, setImmediate as tick } from 'node:timers/promises';
 import { AdaptiveLimiter, type CallOutcome } from '../../../src/judge/calls/limiter.ts';
+import { ModelCapabilities } from '../../../src/judge/calls/model-capabilities.ts';
+import { CallFailure } from '../../../src/judge/errors.ts';
+import { type ModelProperties, propertiesOf } from '../../../src/judge/models/model-properties.ts';
+import { scriptedJudge } from '../../doubles/scripted-judge.ts';
+import { chatCapture, YES_NO_SCORERS } from './captures.ts';
 
 /** Runs calls against a service. `outcome` decides how a call ends by the number of concurrent calls. */
 async function run(limiter: AdaptiveLimiter, calls: number, outcome: (served: number) => CallOutcome): Promise<number> {
@@ -33,17 +38,6 @@ test('grows quickly to its bound while calls are answered, and never exceeds it'
   expect(subject.active).toBe(0);
 });
 
-test('calls resume after the bound was 0 for a while, during which those in flight were answered', async () => {
-  const subject = new AdaptiveLimiter();
-  const releases = await Promise.all(Array.from({ length: 4 }, () => subject.acquire()));
-  subject.max = 0;
-  for (const release of releases) release('answered');
-  const waiting = subject.acquire();
-  subject.max = 16;
-  (await Promise.race([waiting, sleep(1_000)]))?.('answered');
-  expect([subject.limit, subject.active]).toEqual([16, 0]);
-});
-
 test('shrinks to its minimum under heavy throttling, and recovers afterward', async () => {
   const subject = new AdaptiveLimiter();
   await run(subject, 200, throttled);
@@ -52,34 +46,12 @@ test('shrinks to its minimum under heavy throttling, and recovers afterward', as
   expect(subject.limit).toBe(32);
 });
 
-test('shrinks little after a few refusals', async () => {
-  const subject = new AdaptiveLimiter();
-  await run(subject, 64, answered);
-  let call = 0;
-  await run(subject, 320, () => (call++ % 32 === 0 ? 'throttled' : 'answered'));
-  expect(subject.limit).toBeGreaterThanOrEqual(30);
-});
-
 test('settles near the capacity of the service', async () => {
   const CAPACITY = 12;
   const subject = new AdaptiveLimiter();
   await run(subject, 1000, (served) => (served > CAPACITY ? 'throttled' : 'answered'));
   expect(subject.limit).toBeGreaterThanOrEqual(8);
   expect(subject.limit).toBeLessThanOrEqual(CAPACITY + 4);
-});
-
-test('ignores other failures', async () => {
-  const subject = new AdaptiveLimiter();
-  await run(subject, 50, () => 'other');
-  expect(subject.limit).toBe(16);
-});
-
-test('starts no call during Retry-After', async () => {
-  const subject = new AdaptiveLimiter();
-  const before = performance.now();
-  subject.pause(80);
-  (await subject.acquire())('answered');
-  expect(performance.now() - before).toBeGreaterThanOrEqual(75);
 });
 
 test('removes an aborted call from the queue, and lets the others continue', async () => {
@@ -97,4 +69,31 @@ test('removes an aborted call from the queue, and lets the others continue', asy
   await sleep(1);
   expect(subject.active).toBe(0);
   await expect(async () => subject.acquire(abort.signal)).rejects.toThrow('enough');
+});
+
+test.each([
+  [80, 75],
+  [5_000, 0],
+])('a service that demands a wait of %d ms stops all calls for at least %d ms', async (retryAfterMs, least) => {
+  const limiter = new AdaptiveLimiter();
+  const { judge } = scriptedJudge(
+    () => {
+      throw new CallFailure('throttled', 'slow down', { retryAfterMs });
+    },
+    { limiter, retry: { attempts: 1, longestRetryAfterMs: 1_000 } },
+  );
+  await judge.judge(chatCapture(), YES_NO_SCORERS).catch(() => undefined);
+  const before = performance.now();
+  (await limiter.acquire())('answered');
+  expect(performance.now() - before).toBeGreaterThanOrEqual(least);
+  expect(performance.now() - before).toBeLessThan(4_000);
+});
+
+test('the strictest form that a model may accept', () => {
+  const { refuses, ...rest } = propertiesOf('global.anthropic.claude-sonnet-5-5') as ModelProperties;
+  const known = new ModelCapabilities({ ...rest, refuses });
+  expect([known.rungFrom('json-schema'), known.rungFrom('tool')]).toEqual(['json-schema', 'prompt']);
+  expect(new ModelCapabilities(undefined).rungFrom('tool')).toBe('tool');
+  known.refuseRung('json-schema');
+  expect(known.rungFrom('json-schema')).toBe('prompt');
 });
