@@ -33,7 +33,7 @@ const LONG = [
   'integration/package.test.ts',
   'integration/replay-evaluation/replay-evaluation.test.ts',
   'integration/mlflow-managed.test.ts',
-  'integration/judge/throttling.test.ts',
+  'integration/judge/asking.test.ts',
   'unit/monitoring/planning-faults.test.ts',
   'unit/expressions.test.ts',
 ];

@@ -3,20 +3,17 @@
  * accepts everything, and a judge with scripted answers.
  */
 import { Readable } from 'node:stream';
-import { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
 import { scanChunks } from '../../src/captures/lines/chunks.ts';
 import { traceIdOf } from '../../src/captures/trace/ids.ts';
 import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
 import type { EvaluateReceipt, LogReceipt, QuarantineEntry } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
-import { batchRecord } from '../../src/judge/batch/record.ts';
+import { connectBatchJudge } from '../../src/judge/connect.ts';
 import { createJudgeOver } from '../../src/judge/judge-capture.ts';
-import { readParameters } from '../../src/judge/parameters.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { emptySpend } from '../../src/judge/spend.ts';
-import { bedrockTransport } from '../../src/judge/transports/bedrock.ts';
 import type { Ask, JudgeTransport } from '../../src/judge/transports/transport.ts';
-import type { JudgeScorer, ModelAnswer } from '../../src/judge/types.ts';
+import type { ModelAnswer } from '../../src/judge/types.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { assessmentJson } from '../../src/mlflow/trace-json.ts';
 import type { NewAssessment, StoredTrace } from '../../src/mlflow/types.ts';
@@ -166,15 +163,13 @@ export async function throughPipeline(
     const judge = createJudgeOver(transport, { price });
     const traced = { ...request, chunk: { ...request.chunk, traced: true as const } };
     const evaluate = await evaluateChunk(traced, { ...evaluation, judge });
-    const client = new BedrockRuntimeClient({ region: 'eu-west-1' });
-    const bedrock = bedrockTransport('anthropic.claude-sonnet-4-6', readParameters(), client);
     const prepared = await prepareChunk(
       { ...request, run: `${RUN}-batch`, phase: 'prepare' },
       {
         ...evaluation,
         judge,
         askCanary: async () => emptySpend(),
-        record: (traceId, capture, scorers: readonly JudgeScorer[]) => batchRecord(bedrock, traceId, capture, scorers),
+        record: connectBatchJudge(environment).record,
         maxCostUsd: () => 0.01,
       },
     );

@@ -7,23 +7,18 @@ import type { ModelBehavior } from './behavior.ts';
 
 const invalid = (message: string): HttpAnswer => serviceError(400, 'ValidationException', message);
 
+type ServiceError = Parameters<typeof serviceError>;
+const notFound = (message: string): ServiceError => [404, 'ResourceNotFoundException', message];
+
 /** How Bedrock refuses a model that cannot be called. */
-const UNAVAILABLE: Partial<Record<ModelBehavior['state'], Parameters<typeof serviceError>>> = {
-  ended: [
-    404,
-    'ResourceNotFoundException',
+const UNAVAILABLE: Partial<Record<ModelBehavior['state'], ServiceError>> = {
+  ended: notFound(
     'This model version has reached the end of its life. Please refer to the AWS documentation for more details.',
-  ],
-  legacy: [
-    404,
-    'ResourceNotFoundException',
+  ),
+  legacy: notFound(
     'Access denied. This Model is marked by provider as Legacy and you have not been actively using the model in the last 30 days. Please upgrade to an active model on Amazon Bedrock',
-  ],
-  missing: [
-    404,
-    'ResourceNotFoundException',
-    'Could not resolve the foundation model from the provided model identifier.',
-  ],
+  ),
+  missing: notFound('Could not resolve the foundation model from the provided model identifier.'),
   denied: [403, 'AccessDeniedException', "You don't have access to the model with the specified model ID."],
   invalid: [400, 'ValidationException', 'The provided model identifier is invalid.'],
 };

@@ -8,7 +8,9 @@ import { priceCall } from '../../../src/judge/pricing/prices.ts';
 import { askSize, prefixTokens } from '../../../src/judge/pricing/request-tokens.ts';
 import { buildPrompt, userText } from '../../../src/judge/prompt/build-prompt.ts';
 import { defaultJudgeScorers, isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
+import { withVariables } from '../../helpers/aws-answers.ts';
 import { chatCapture, errorCapture, tabularCapture } from '../../helpers/captures.ts';
+import { captureLine, chatReply, json } from '../../helpers/deployed-captures.ts';
 
 const settings: Parameters<typeof assertJudgeAffordable>[0] = {
   BEDROCK_MODEL_ID: 'global.anthropic.claude-sonnet-4-6',
@@ -146,32 +148,8 @@ test('returns null for an unknown price, and explains it', () => {
 });
 
 test('is within a factor of two from sizes alone', () => {
-  const lines = captures.map(({ capture }) =>
-    JSON.stringify({
-      captureData: {
-        endpointInput: {
-          observedContentType: 'application/json',
-          mode: 'INPUT',
-          encoding: 'JSON',
-          data: capture.request?.text,
-        },
-        endpointOutput: {
-          observedContentType: 'application/json',
-          mode: 'OUTPUT',
-          encoding: 'JSON',
-          data: JSON.stringify({
-            id: 'chatcmpl-1',
-            object: 'chat.completion',
-            created: 1,
-            model: 'm',
-            choices: [{ index: 0, message: { role: 'assistant', content: reply }, finish_reason: 'stop' }],
-            usage: { prompt_tokens: 30, completion_tokens: 220, total_tokens: 250 },
-          }),
-        },
-      },
-      eventMetadata: { eventId: '6f7a1c1e-6d3a-4c39-9a55-3a8c9a1f0a11', inferenceTime: '2026-11-20T09:00:00Z' },
-      eventVersion: '0',
-    }),
+  const lines = captures.map(({ capture, traceId }) =>
+    captureLine(traceId, '2026-11-20T09:00:00Z', json(JSON.parse(`${capture.request?.text}`)), json(chatReply(reply))),
   );
   const bytes = lines.reduce((sum, line) => sum + Buffer.byteLength(line), 0);
   const rough = estimateFromSizes(settings, scorers, converse, { captures: 50, bytes });
@@ -198,13 +176,16 @@ describe('assertJudgeAffordable', () => {
   const unknown = { ...settings, BEDROCK_MODEL_ID: 'sagemaker:/my-judge' };
   test('refuses an unknown price under a daily or a run budget', () => {
     expect(() => assertJudgeAffordable(unknown, { judge: 'converse' })).toThrow(
-      expect.objectContaining({ name: 'JudgePriceUnknown' }),
+      expect.objectContaining({ name: 'JudgePriceUnknown', message: expect.stringContaining('sagemaker:/my-judge') }),
     );
     expect(() =>
       assertJudgeAffordable({ ...unknown, EVALUATION_BUDGET_USD: 0 }, { judge: 'converse', budgetUsd: 1 }),
     ).toThrow(expect.objectContaining({ name: 'JudgePriceUnknown' }));
   });
-  test('accepts an unknown price without a budget, and a price that the user sets', () => {
+  test('accepts an unknown price without a budget or of a stand-in, and a price that the user sets', async () => {
+    await withVariables({ AWS_ENDPOINT_URL_BEDROCK_RUNTIME: 'http://127.0.0.1:1/stand-in' }, async () =>
+      expect(() => assertJudgeAffordable({ ...settings, BEDROCK_MODEL_ID: 'vendor.new' }, converse)).not.toThrow(),
+    );
     expect(() => assertJudgeAffordable({ ...unknown, EVALUATION_BUDGET_USD: 0 }, { judge: 'converse' })).not.toThrow();
     const stated = { ...unknown, JUDGE_PRICES: { 'sagemaker:/my-judge': { input: 0.2, output: 0.4 } } };
     expect(() => assertJudgeAffordable(stated, { judge: 'converse' })).not.toThrow();

@@ -1,7 +1,7 @@
 /** The inference parameters of the judge. */
 import type { Feature } from '../../../src/judge/errors.ts';
 import { answerBounds, readParameters } from '../../../src/judge/parameters.ts';
-import { ANSWER_NAME, type Rung } from '../../../src/judge/prompt/build-prompt.ts';
+import { ANSWER_NAME } from '../../../src/judge/prompt/build-prompt.ts';
 import { bedrockTransport, readOutput } from '../../../src/judge/transports/bedrock.ts';
 import { chatBody, readCompletion } from '../../../src/judge/transports/chat.ts';
 import { askOf } from './captures.ts';
@@ -106,56 +106,6 @@ test('asks Bedrock for a temperature only if there is one and the model accepts 
 test('bounds a chat completion under the name that the server accepts', () => {
   expect(chatBody(askOf(), 'm', readParameters())).toHaveProperty('max_tokens', 77);
   expect(chatBody(askOf('max-tokens-name'), 'm', readParameters())).toHaveProperty('max_completion_tokens', 77);
-});
-
-describe('the form of the answer', () => {
-  const forms = (rung: Rung) => {
-    const { outputConfig, toolConfig } = bedrockTransport('m', readParameters(), {} as never).request(
-      askOf(undefined, rung),
-    );
-    const { response_format, tools, tool_choice } = chatBody(askOf(undefined, rung), 'm', readParameters());
-    return { bedrock: { outputConfig, toolConfig }, chat: { response_format, tools, tool_choice } };
-  };
-
-  test('is a schema on the first rung', () => {
-    expect(forms('json-schema')).toEqual({
-      bedrock: {
-        outputConfig: {
-          textFormat: {
-            type: 'json_schema',
-            structure: { jsonSchema: { name: ANSWER_NAME, schema: expect.any(String) } },
-          },
-        },
-      },
-      chat: {
-        response_format: {
-          type: 'json_schema',
-          json_schema: { name: ANSWER_NAME, schema: expect.any(Object), strict: true },
-        },
-      },
-    });
-  });
-
-  test('is a tool that must be called on the second', () => {
-    expect(forms('tool')).toMatchObject({
-      bedrock: {
-        outputConfig: undefined,
-        toolConfig: {
-          tools: [{ toolSpec: { name: ANSWER_NAME, inputSchema: { json: { type: 'object' } } } }],
-          toolChoice: { tool: { name: ANSWER_NAME } },
-        },
-      },
-      chat: {
-        response_format: undefined,
-        tools: [{ type: 'function', function: { name: ANSWER_NAME } }],
-        tool_choice: { type: 'function', function: { name: ANSWER_NAME } },
-      },
-    });
-  });
-
-  test('is only asked for in words on the last', () => {
-    expect(forms('prompt')).toEqual({ bedrock: {}, chat: {} });
-  });
 });
 
 describe('an answer', () => {

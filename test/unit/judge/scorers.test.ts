@@ -1,6 +1,7 @@
-/** The default set of scorers, and scorers that users define. */
+/** The default set of scorers, scorers that users define, and always rules. */
 import { hash } from 'node:crypto';
 import { worstFirst } from '../../../src/core/values/severity.ts';
+import { createAlwaysRule } from '../../../src/judge/scorers/always-rules.ts';
 import { badnessOf } from '../../../src/judge/scorers/badness.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import {
@@ -11,7 +12,8 @@ import {
   scorersFor,
   withExamples,
 } from '../../../src/judge/scorers/scorer-set.ts';
-import type { JudgeScorer, Scorer } from '../../../src/judge/types.ts';
+import type { CodeScorer, JudgeScorer, Scorer } from '../../../src/judge/types.ts';
+import { chatCapture } from './captures.ts';
 
 const scorer = (fields: Partial<JudgeScorer> = {}): JudgeScorer => ({
   kind: 'judge',
@@ -168,4 +170,62 @@ test.each([
   const set = [scorer({ values, examples: [{ reply: 'x', value, rationale: 'y' }] })];
   if (accepted) expect(checkScorers(set)).toBe(set);
   else expect(() => checkScorers(set)).toThrow('is not one of the scorer');
+});
+
+describe('always rules', () => {
+  const words: CodeScorer = {
+    kind: 'code',
+    name: 'words',
+    version: '1',
+    description: 'Words of the reply.',
+    score: ({ conversation }) => ({ value: String(conversation?.replies[0]?.content).split(' ').length }),
+  };
+  const ruleOf = (rules: unknown) => createAlwaysRule(rules, [words]);
+
+  test('judges nothing beyond the sample without rules', () => {
+    expect(ruleOf([])(chatCapture())).toBeUndefined();
+    expect(ruleOf(undefined)(chatCapture())).toBeUndefined();
+  });
+
+  test('matches long replies by the endpoint’s token count, or else by an estimate', () => {
+    const rule = ruleOf([{ name: 'long', replyTokensOver: 100 }]);
+    expect(rule(chatCapture({ reply: 'word '.repeat(200) }))).toBe('long');
+    expect(rule(chatCapture())).toBeUndefined();
+    expect(rule({ ...chatCapture(), usage: { outputTokens: 101 } })).toBe('long');
+    expect(rule({ ...chatCapture(), usage: { outputTokens: 100 } })).toBeUndefined();
+  });
+
+  test('matches a variant, and captures that a code scorer flags', () => {
+    const rule = ruleOf([
+      { name: 'challenger', variant: 'B' },
+      { name: 'terse', flaggedBy: { scorer: 'words', under: 3 } },
+    ]);
+    expect(rule(chatCapture(), { variant: 'B' })).toBe('challenger');
+    expect(rule(chatCapture(), { variant: 'A' })).toBeUndefined();
+    expect(rule(chatCapture({ reply: 'In Bern.' }))).toBe('terse');
+  });
+
+  test('requires all conditions of a rule', () => {
+    const rule = ruleOf([{ name: 'both', variant: 'B', flaggedBy: { scorer: 'words', is: 2 } }]);
+    expect(rule(chatCapture({ reply: 'In Bern.' }), { variant: 'B' })).toBe('both');
+    expect(rule(chatCapture(), { variant: 'B' })).toBeUndefined();
+    expect(rule(chatCapture({ reply: 'In Bern.' }), { variant: 'A' })).toBeUndefined();
+  });
+
+  test('never matches an error reply', () => {
+    const rule = ruleOf([{ name: 'all', replyTokensOver: 0 }]);
+    expect(rule({ ...chatCapture(), error: { message: 'x' } })).toBeUndefined();
+  });
+
+  test.each([
+    ['something other than a list', { name: 'x' }, /list/],
+    ['no condition', [{ name: 'x' }], /needs a condition/],
+    ['a misspelt scorer', [{ name: 'x', flaggedBy: { scorer: 'wrods', over: 1 } }], /the code scorer wrods does not/],
+    ['a flag without a comparison', [{ name: 'x', flaggedBy: { scorer: 'words' } }], /one of is, over, under/],
+    ['an unknown field', [{ name: 'x', variants: 'B' }], /variants/],
+  ])('refuses %s', (_, rules, message) => {
+    expect(() => ruleOf(rules)).toThrow(
+      expect.objectContaining({ name: 'InvalidAlwaysRules', message: expect.stringMatching(message) }),
+    );
+  });
 });

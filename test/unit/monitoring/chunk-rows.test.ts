@@ -279,16 +279,8 @@ test('a line that is there already gets all that MLflow and the line say', async
   const bare = (rows: object[]) =>
     rows.map((row) => ({ ...row, run: '', chain: '', precedence: 0n, found: true, usd: 0, outcome: '' }));
   expect(bare(of(verdicts, 'two'))).toEqual(bare(of(verdicts, 'one')));
-  const evaluation = {
-    evaluated: 0,
-    sample: 0,
-    rule: 0,
-    judgeable: 0,
-    strata: 0,
-    unmeasured: 0,
-    notJudged: 0,
-    reasons: 0,
-  };
+  const ofEvaluation = ['evaluated', 'sample', 'rule', 'judgeable', 'strata', 'unmeasured', 'notJudged', 'reasons'];
+  const evaluation = Object.fromEntries(ofEvaluation.map((name) => [name, 0]));
   const facts = (run: string) => bare(of(captures, run)).map((row) => ({ ...row, ...evaluation }));
   expect(facts('two')).toEqual(facts('one'));
   expect(of(verdicts, 'two').every(({ found, usd }) => found && usd === 0)).toBe(true);

@@ -40,12 +40,18 @@ const fileAt = (name: string, hour: number, lines: number, day = DAY) => ({
 });
 
 /** Plans one part of a run. */
-const plan = (run: string, input: unknown, nowMs: number, more?: Record<string, string>, part = 0, cursor = '') =>
+const plan = (
+  run: string,
+  input: unknown,
+  nowMs: number,
+  more?: Record<string, string>,
+  { part = 0, cursor = '', remainingMs = () => 900_000 } = {},
+) =>
   planCaptures(
     { input, run: { name: run, arn: `arn:${run}`, startTime: new Date().toISOString() }, part, nextChunk: 0, cursor },
     {
       ...{ storage: wire.storage, environment: settings(more), chances: chances(nowMs, more), scorers: 1 },
-      ...{ isRunning: async () => false, checkJudgeModel: async () => undefined, remainingMs: () => 900_000 },
+      ...{ isRunning: async () => false, checkJudgeModel: async () => undefined, remainingMs },
       store: { resolveExperiment: async (name) => ({ id: '7', name, artifactLocation: '' }) },
     },
   );
@@ -209,38 +215,20 @@ describe('a plan', () => {
   test('of a backfill in parts decides for all of them in the first', async () => {
     for (let n = 0; n < 40; n += 1) putFile(`b${String(n).padStart(2, '0')}`, 11, 500);
     const input = { bucket: CAPTURES, prefix: 'e/', verdicts: 200 };
-    const first = await planInParts('parts', input);
+    let left = 100_000;
+    // A part that has taken so long that its chunks should run.
+    const remainingMs = () => {
+      left -= 1_000;
+      return left;
+    };
+    const alone = { MAX_FUNCTIONS: '1' };
+    const first = await plan('parts', input, atHour(12), alone, { remainingMs });
     expect(first.more).toBe(true);
     expect(first.options.chance).toBeCloseTo(0.01, 3);
-    const next = await plan('parts', input, atHour(12), { MAX_FUNCTIONS: '1' }, 1, first.cursor ?? '');
+    const next = await plan('parts', input, atHour(12), alone, { part: 1, cursor: first.cursor ?? '' });
     expect(next.options.chance).toBe(first.options.chance);
   });
 });
-
-/** Plans a part that has taken so long that its chunks should run. */
-function planInParts(run: string, input: unknown): Promise<PlanResult> {
-  let left = 100_000;
-  const remainingMs = () => {
-    left -= 1_000;
-    return left;
-  };
-  return planCaptures(
-    {
-      ...{
-        input,
-        run: { name: run, arn: '', startTime: new Date().toISOString() },
-        part: 0,
-        nextChunk: 0,
-        cursor: null,
-      },
-    },
-    {
-      ...{ storage: wire.storage, environment: settings({ MAX_FUNCTIONS: '1' }), chances: chances(atHour(12)) },
-      ...{ scorers: 1, isRunning: async () => false, checkJudgeModel: async () => undefined, remainingMs },
-      store: { resolveExperiment: async (name) => ({ id: '7', name, artifactLocation: '' }) },
-    },
-  );
-}
 
 test('a chunk draws by the chance of its file, and tells the day what it judged', async () => {
   const rig = new ChunkRig();

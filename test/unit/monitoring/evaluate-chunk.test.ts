@@ -2,7 +2,7 @@
 
 import { traceIdOf } from '../../../src/captures/trace/ids.ts';
 import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
-import type { EvaluateReceipt, LogReceipt } from '../../../src/core/contract/receipts.ts';
+import type { EvaluateReceipt } from '../../../src/core/contract/receipts.ts';
 import { areaOf, workKeys } from '../../../src/core/contract/work-keys.ts';
 import { PermanentError, RetryableError } from '../../../src/core/errors/errors.ts';
 import { cascade } from '../../../src/judge/cascade.ts';
@@ -17,9 +17,8 @@ import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
 import { JUDGE_COST } from '../../../src/mlflow/types.ts';
 import { evaluateChunk, logChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/types.ts';
-import { chunkState } from '../../../src/monitoring/receipts.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
-import { SummaryBuilder } from '../../../src/monitoring/summary.ts';
+import type { RunSummary } from '../../../src/monitoring/summary.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { MemoryTable, memoryLimits } from '../../doubles/memory-table.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
@@ -81,14 +80,10 @@ class Rig {
     return [...this.answers.items.values()].filter(({ answer }) => answer !== undefined).length;
   }
 
-  /** Returns the spend that all receipts of the run report. */
-  async spent(): Promise<{ calls: number; usd: number | null }> {
+  /** Returns the summary of the run by the receipts of its first two chunks. */
+  summary(): Promise<RunSummary> {
     putPlan(this.storage, 'run', [[0, 1].map((chunk) => ({ chunk, lines: 0, ranges: [{}] }))]);
-    const { spend } = await summarizeRun(
-      { storage: this.storage.storage, workBucket: 'work' },
-      { name: 'run', startTime: '' },
-    );
-    return { calls: spend.calls, usd: spend.usd };
+    return summarizeRun({ storage: this.storage.storage, workBucket: 'work' }, { name: 'run', startTime: '' });
   }
 
   /** Kills the function before it writes its next receipt. */
@@ -119,6 +114,10 @@ const away = (): never => {
 };
 
 describe('a capture that provokes an exception', () => {
+  const scorerOf = (name: string, score: CodeScorer['score']): CodeScorer => ({
+    ...{ kind: 'code', name, version: '1', description: '' },
+    score,
+  });
   const odd = (request: unknown): string =>
     JSON.stringify(
       captureOf(
@@ -142,16 +141,10 @@ describe('a capture that provokes an exception', () => {
 
   test('in a scorer, a rule or the judge gets error assessments, and the others get verdicts', async () => {
     const bad = (capture: { request?: { text?: string } }): boolean => capture.request?.text?.includes('SSN') === true;
-    const fragile: CodeScorer = {
-      kind: 'code',
-      name: 'fragile',
-      version: '1',
-      description: '',
-      score: (capture) => {
-        if (bad(capture)) throw new TypeError(`what is ${capture.request?.text}?`);
-        return { value: 1 };
-      },
-    };
+    const fragile = scorerOf('fragile', (capture) => {
+      if (bad(capture)) throw new TypeError(`what is ${capture.request?.text}?`);
+      return { value: 1 };
+    });
     const rig = new Rig(
       ({ prompt }, text) => {
         if (text.includes('SSN')) throw new RangeError(text);
@@ -208,13 +201,6 @@ describe('a capture that provokes an exception', () => {
       const forEver = (): never => {
         for (;;) Math.random();
       };
-      const scorerOf = (name: string, score: CodeScorer['score']): CodeScorer => ({
-        kind: 'code',
-        name,
-        version: '1',
-        description: '',
-        score,
-      });
       const code = [
         scorerOf('first', () => ({ value: 1 })),
         scorerOf('second', (capture) => (where === 'code scorer' && isSlow(capture) ? forEver() : { value: 2 })),
@@ -299,7 +285,7 @@ describe('an answer is paid once', () => {
     expect(receipt.counts).toMatchObject({ newVerdicts: 6, failed: 0 });
     expect(receipt.spend.calls).toBe(0);
     expect(rig.asks).toHaveLength(3);
-    expect(await rig.spent()).toEqual({ calls: 3, usd: expect.closeTo(3 * ANSWER.usd) });
+    expect((await rig.summary()).spend).toMatchObject({ calls: 3, usd: expect.closeTo(3 * ANSWER.usd) });
   });
 
   test('when the retry of a failed run uses it', async () => {
@@ -336,7 +322,7 @@ describe('an answer is paid once', () => {
       }
       expect(rig.asks).toHaveLength(3);
       expect(rig.store.values).toHaveLength(6);
-      expect(await rig.spent()).toEqual({ calls: 3, usd: expect.closeTo(3 * ANSWER.usd) });
+      expect((await rig.summary()).spend).toMatchObject({ calls: 3, usd: expect.closeTo(3 * ANSWER.usd) });
     },
   );
 
@@ -358,7 +344,7 @@ describe('an answer is paid once', () => {
     expect([first, second].map(({ spend }) => spend.calls)).toEqual([42, 2]);
     expect(rig.asks).toHaveLength(44);
     rig.storage.put(`${areaOf('manifest', 'run')}0.jsonl`, `${JSON.stringify(rig.request(lines).chunk)}\n`);
-    expect(await rig.spent()).toMatchObject({ calls: 44 });
+    expect((await rig.summary()).spend).toMatchObject({ calls: 44 });
   });
 
   test('when the next attempt asks about the rest of a throttled or held capture', async () => {
@@ -410,8 +396,7 @@ describe('an answer is paid once', () => {
 
   test('by one of two concurrent retries, and for the missing verdicts of a partly written capture', async () => {
     const rig = new Rig();
-    const held = { reserve: async () => 'held' as const, close: async () => {} };
-    await rig.evaluate(rig.request(LINES), { limit: held });
+    await rig.evaluate(rig.request(LINES), { limit: new OwnLimit(0) });
     const retries = ['one', 'two'].map((run) => rig.evaluate(withAnswersOf(rig.request(LINES, { run }))));
     await Promise.all(retries);
     expect(rig.asks).toHaveLength(3);
@@ -472,21 +457,18 @@ describe('a request that two chunks of a run make', () => {
   const both = (rig: Rig) => [rig.request(LINES), rig.request([LINES[1] ?? '', chatLine('d')], {}, 1)] as const;
 
   test('is made once, by the first chunk', async () => {
-    let answer = (): void => {};
-    const waits = new Promise<void>((resolve) => {
-      answer = resolve;
-    });
+    const { promise, resolve } = Promise.withResolvers<void>();
     const rig = new Rig(async ({ prompt }) => {
-      await waits;
+      await promise;
       return told(goodAnswer(prompt.scorers));
     });
     const [first, second] = both(rig);
     const inFlight = [rig.evaluate(first), rig.evaluate(second)];
-    setTimeout(answer, 30);
+    setTimeout(resolve, 30);
     const receipts = await Promise.all(inFlight);
     expect(rig.asks).toHaveLength(4);
     expect(receipts.map(({ counts }) => counts.newVerdicts + counts.alreadyThere)).toEqual([6, 4]);
-    expect(await rig.spent()).toMatchObject({ calls: 4 });
+    expect((await rig.summary()).spend).toMatchObject({ calls: 4 });
     // A third chunk finds the answer of the second, which copied it.
     const third = rig.request([LINES[1] ?? ''], {}, 2);
     await rig.evaluate({ ...third, chunk: { ...third.chunk, experimentId: '8' } });
@@ -527,8 +509,7 @@ describe('a request that two chunks of a run make', () => {
   test('is made by the other chunk at once when the budget held the first', async () => {
     const rig = new Rig();
     const [first, second] = both(rig);
-    const held = { reserve: async () => 'held' as const, close: async () => {} };
-    const { counts } = await rig.evaluate(first, { limit: held });
+    const { counts } = await rig.evaluate(first, { limit: new OwnLimit(0) });
     expect(counts.heldByBudget).toBe(6);
     // Less time than a wait for the claim would take.
     const { judge, asks } = scriptedJudge();
@@ -926,16 +907,7 @@ test('a guideline and a value may be named `constructor`', async () => {
   const rig = new Rig(undefined, { scorers: [{ ...(scorer as Scorer), values } as Scorer] });
   const receipt = await rig.evaluate(rig.request(LINES));
   expect(JSON.parse(JSON.stringify(receipt.verdicts))).toEqual({ constructor: { constructor: 3 } });
-  const written = await rig.storage.getJson<EvaluateReceipt>('', workKeys.receipt('run', 0, 'evaluate', 0, 'r1'));
-  const summary = new SummaryBuilder({ name: 'run', startTime: '' });
-  const log = {
-    step: 'log',
-    counts: { lines: 3, traced: 3 },
-    quarantineReasons: {},
-    ok: true,
-  } as unknown as LogReceipt;
-  summary.addChunk(rig.request(LINES).chunk, chunkState([log, written as EvaluateReceipt]));
-  expect({ ...summary.build().verdictsByScorer.constructor }).toEqual({ constructor: 3 });
+  expect({ ...(await rig.summary()).verdictsByScorer.constructor }).toEqual({ constructor: 3 });
   expect(Object.keys(Object)).toEqual([]);
 });
 

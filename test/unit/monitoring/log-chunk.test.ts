@@ -1,12 +1,14 @@
-/** The log step with one chunk, in memory, and a scripted MLflow server. */
+/** The log step with one chunk, in memory, and a scripted MLflow server; and what attempts and runs tell each other of it. */
 import { gzipSync } from 'node:zlib';
-import type { CaptureRange } from '../../../src/core/contract/payloads.ts';
+import type { CaptureRange, ChunkRequest } from '../../../src/core/contract/payloads.ts';
 import type { QuarantineEntry } from '../../../src/core/contract/receipts.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { collectGarbage } from '../../../src/core/process/memory.ts';
+import { LimitsTable } from '../../../src/limits/table.ts';
 import { logChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
+import { SentTraces } from '../../../src/monitoring/write/sent-traces.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
-import { memoryWriting } from '../../doubles/memory-table.ts';
+import { MemoryTable, memoryWriting } from '../../doubles/memory-table.ts';
 import { chunkOf, chunkRequest } from '../../helpers/chunk-request.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 import { useScriptedMlflow } from '../../helpers/use-scripted-mlflow.ts';
@@ -110,5 +112,50 @@ describe('content that needs more memory than is available', () => {
     expect(quarantine).toMatchObject([{ line: 2, reason: { name: 'LineTooHeavy' } }]);
     expect(quarantine[0]?.reason.message).toMatch(/LAMBDA_MEMORY_MB.*MAX_LINE_BYTES/);
     expect(quarantine[0]).not.toHaveProperty('base64');
+  });
+});
+
+describe('what was sent for a trace', () => {
+  const memory = new MemoryTable();
+  const table = new LimitsTable(memory.client, 'table');
+  beforeEach(() => memory.items.clear());
+
+  let owners = 0;
+  async function sentOf(more: Partial<ChunkRequest> = {}, ids = ['tr-1']): Promise<SentTraces> {
+    owners += 1;
+    const request = chunkRequest(new MemoryStorage(), ['line'], more);
+    const sent = new SentTraces(table, request, `owner-${owners}`);
+    await sent.read(ids);
+    return sent;
+  }
+  /** Claims the traces, and saves what was sent for each. */
+  const saved = (sent: SentTraces, assessmentIds: string[] = [], ids = ['tr-1']): Promise<void> =>
+    sent.claimed(ids, async (claimed) => {
+      for (const id of claimed) await sent.save(id, assessmentIds);
+    });
+
+  test('batches that DynamoDB does in part are completed, and an expired item counts as absent', async () => {
+    memory.batchItems = 20;
+    const ids = Array.from({ length: 130 }, (_, n) => `tr-${n}`);
+    await saved(await sentOf(), [], ids);
+    expect(memory.items.size).toBe(130);
+    Object.assign(memory.items.get('sent#tr-129') ?? {}, { ttl: { N: '1' } });
+    const sent = await sentOf({ attempt: 1 }, ids);
+    expect(ids.filter((id) => !sent.isWritten(id))).toEqual(['tr-129']);
+  });
+
+  test('the claim of a function that was killed before it posted says nothing of what was sent', async () => {
+    const killed = await sentOf();
+    const work = killed.claimed(['tr-1'], async () => {
+      memory.onWrite = () => {
+        throw new Error('killed');
+      };
+      throw new Error('killed');
+    });
+    await expect(work).rejects.toThrow('killed');
+    memory.onWrite = undefined;
+    expect(memory.items.get('sent#tr-1')).toMatchObject({ owner: {}, chunk: { S: 'run/00000000' }, revision: {} });
+    const next = await sentOf({ attempt: 1 });
+    expect([next.isWritten('tr-1'), next.isOfChain('tr-1'), next.countedBy('tr-1')]).toEqual([false, false, undefined]);
   });
 });

@@ -1,5 +1,4 @@
 /** What happens when a run ends: metrics of quality, the page, people’s labels, and texts that go. */
-
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { replayKeys, workKeys } from '../../../src/core/contract/work-keys.ts';
@@ -7,12 +6,16 @@ import { logger } from '../../../src/core/process/logging.ts';
 import { mlflowOf } from '../../../src/mlflow/connect.ts';
 import { readLabelsDaily } from '../../../src/monitoring/read-labels.ts';
 import { removeTexts } from '../../../src/monitoring/remove-texts.ts';
-import { publishQuality } from '../../../src/monitoring/watch-run.ts';
+import type { RunSummary } from '../../../src/monitoring/summary.ts';
+import { connectQuality, publishQuality } from '../../../src/monitoring/watch-run.ts';
 import { writePage } from '../../../src/monitoring/write-page.ts';
+import { createDetector } from '../../../src/quality/detector.ts';
+import { RunSums } from '../../../src/quality/run-sums.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { askedStackIn, useAskedStack } from '../../helpers/asked-stack.ts';
 import { HOUR_MS, NOW_MS } from '../../helpers/example-month.ts';
 import { publishedMetrics } from '../../helpers/published-metrics.ts';
+import { testEnvironment } from '../../helpers/test-environment.ts';
 
 describe('the metrics of quality', () => {
   let published: Record<string, unknown>[];
@@ -135,4 +138,30 @@ test('the texts of the run go, and nothing else', async () => {
   for (const key of [...texts, ...others]) memory.put(key, 'x');
   await removeTexts({ storage: memory.storage, workBucket: 'w' }, 'r', 'p');
   expect([...memory.objects.keys()].toSorted()).toEqual(others.toSorted());
+});
+
+jest.mock('../../../src/quality/detector.ts', () => {
+  const actual = jest.requireActual('../../../src/quality/detector.ts');
+  return { ...actual, createDetector: jest.fn(actual.createDetector) };
+});
+
+const ENVIRONMENT = testEnvironment({ QUALITY_OBJECTIVES: '[{"scorer":"safety","atLeast":0.95}]' });
+const SUMMARY = {
+  run: 'r',
+  startedAt: '2026-11-20T10:00:00Z',
+  input: { detail: { bucket: { name: 'b' }, object: { key: 'my-endpoint/A/2026/11/20/10/a.jsonl' } } },
+  options: { reevaluate: false },
+} as unknown as RunSummary;
+
+test('the limits of detectors are calculated for the first run of new captures, and kept', async () => {
+  const watch = connectQuality(ENVIRONMENT, new MemoryStorage().storage);
+  const quality = new RunSums();
+  await watch(SUMMARY, quality);
+  quality.add({ '2026-11-20T10': { A: { captures: 1 } } });
+  quality.observe({ safety: { A: { 1763632800: { cases: 1 } } } });
+  await watch({ ...SUMMARY, options: { reevaluate: true } } as RunSummary, quality);
+  expect(createDetector).not.toHaveBeenCalled();
+  await watch(SUMMARY, quality);
+  await watch({ ...SUMMARY, run: 's' }, quality);
+  expect(createDetector).toHaveBeenCalledTimes(1);
 });

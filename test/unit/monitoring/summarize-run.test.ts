@@ -3,12 +3,15 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { CONTRACT } from '../../../src/core/contract/contract.ts';
 import type { ManifestLine } from '../../../src/core/contract/payloads.ts';
-import type { EvaluateReceipt, LogReceipt } from '../../../src/core/contract/receipts.ts';
+import type { EvaluateReceipt, LogReceipt, Receipt } from '../../../src/core/contract/receipts.ts';
 import { NO_LOG_COUNTS, NO_VERDICT_COUNTS } from '../../../src/core/contract/receipts.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { packagePath } from '../../../src/core/process/package-folder.ts';
+import { emptySpend } from '../../../src/judge/spend.ts';
 import { unitsOfRetry } from '../../../src/monitoring/plan/retry-source.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
+import { addTree } from '../../../src/quality/count-tree.ts';
+import { RunSums } from '../../../src/quality/run-sums.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { GeneratedRun } from '../../helpers/generated-run.ts';
 import { putPlan } from '../../helpers/planned-run.ts';
@@ -52,24 +55,15 @@ class FinishedRun {
       const traced = (ranges[index]?.lines ?? 0) - quarantined;
       const log = { ...NO_LOG_COUNTS, lines: traced + quarantined, traced, written: traced, quarantined };
       const verdicts = { ...NO_VERDICT_COUNTS, newVerdicts: traced * SCORERS - failed, failed };
-      return { traced, log, verdicts };
+      return { log, verdicts };
     });
-    const sum = (values: Record<string, number>[]) =>
-      values.reduce<Record<string, number>>((total, one) => {
-        for (const [name, value] of Object.entries(one)) total[name] = (total[name] ?? 0) + value;
-        return total;
-      }, {});
-    const log = {
-      ...{ step: 'log', ...common, chunk, counts: sum(counts.map((one) => ({ ...one.log }))), quarantineReasons: {} },
-    } as unknown as LogReceipt;
+    const all = { log: { ...NO_LOG_COUNTS }, verdicts: { ...NO_VERDICT_COUNTS } };
+    for (const one of counts) addTree(all, one);
+    const log = { step: 'log', ...common, chunk, counts: all.log, quarantineReasons: {} } as unknown as LogReceipt;
     const evaluated = {
       ...{ step: 'evaluate', ...common, chunk, scorers: SCORERS, failedRecorded: 0, evaluatedTraces: 1 },
-      ...{
-        reasons: chunk === 0 ? {} : { constructor: 1 },
-      },
-      ...{ counts: sum(counts.map((one) => ({ ...one.verdicts }))), verdicts: { safety: { yes: 1 } } },
-      ...{ spend: { calls: 1, inputTokens: 2, outputTokens: 3, usd: 0.5 } },
-      log,
+      ...{ reasons: chunk === 0 ? {} : { constructor: 1 }, counts: all.verdicts, verdicts: { safety: { yes: 1 } } },
+      ...{ spend: { calls: 1, inputTokens: 2, outputTokens: 3, usd: 0.5 }, log },
     } as unknown as EvaluateReceipt;
     const receipt = evaluate ? evaluated : log;
     this.memory.put(workKeys.receipt(RUN, chunk, receipt.step, 0, 'q'), receipt);
@@ -144,6 +138,40 @@ test.each([1, 2, 3])('is the same in parts of %i chunks as in one', async (chunk
     remainingMs: () => 900_000,
   });
   expect(again).toMatchObject({ lines: whole.summary.lines, spend: whole.summary.spend });
+});
+
+const captures = (count: number) => ({ '2026-11-20T10': { Blue: { captures: count } } });
+const logged = { counts: NO_LOG_COUNTS, quarantineReasons: {} };
+const attempt = (count: number, ok: boolean, more: Partial<Receipt> = {}): Receipt =>
+  ({
+    ...{ ...common, step: 'evaluate', chunk: 0, ok, quality: captures(count), spend: emptySpend() },
+    ...{ ...logged, log: { ...logged, step: 'log', ok } },
+    ...more,
+  }) as Receipt;
+
+test.each<[string, Receipt[], number]>([
+  [
+    'what the last success knows, with what those before it did',
+    [attempt(4, false), attempt(10, true, { attempt: 1 })],
+    10,
+  ],
+  [
+    'what the attempt knows that failed with most, if none succeeded',
+    [attempt(4, false), attempt(0, false, { attempt: 1 })],
+    4,
+  ],
+  [
+    'captures once, if both steps of a run have traced them',
+    [attempt(6, false), attempt(10, true, { step: 'log' })],
+    10,
+  ],
+])('a chunk adds to the counts %s', async (_, receipts, expected) => {
+  const memory = new MemoryStorage();
+  putPlan(memory, RUN, [[{ chunk: 0, lines: 0, ranges: [{}] }]], { options: { ...options, evaluate: false } });
+  for (const [n, receipt] of receipts.entries()) memory.put(workKeys.receipt(RUN, 0, receipt.step, n, 'q'), receipt);
+  const sums = new RunSums();
+  await summarizeRun({ storage: memory.storage, workBucket: 'work' }, run, undefined, {}, sums);
+  expect(sums.variants).toEqual({ Blue: { captures: expected } });
 });
 
 test('a retry of a large run may stop where nothing is to be retried, and continues behind it', async () => {
