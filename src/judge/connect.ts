@@ -6,8 +6,9 @@ import { Budget } from '../limits/budget.ts';
 import type { Limits } from '../limits/limits.ts';
 import { limitsTable } from '../limits/table.ts';
 import { activeScorers } from './active-scorers.ts';
-import { batchRecord } from './batch/record.ts';
+import { answerSchema } from './answer/answer-schema.ts';
 import type { CallerOptions } from './calls/model-caller.ts';
+import { ModelCapabilities } from './calls/model-capabilities.ts';
 import { askCanary } from './canary.ts';
 import { askedFirst, cascade } from './cascade.ts';
 import { createJudgeOver, type JudgeOptions } from './judge-capture.ts';
@@ -16,11 +17,13 @@ import type { Taught } from './models/learned.ts';
 import type { ModelProperties } from './models/model-properties.ts';
 import { answerBounds, type JudgeParameters, readParameters } from './parameters.ts';
 import { type PriceOptions, priceCall, priceOptions, propertiesIn } from './pricing/prices.ts';
+import { answerTokens } from './pricing/request-tokens.ts';
+import { buildPrompt } from './prompt/build-prompt.ts';
 import { createAlwaysRule } from './scorers/always-rules.ts';
 import { isCodeScorer, isModelScorer } from './scorers/scorer-set.ts';
 import { emptySpend } from './spend.ts';
 import { loadApiKey } from './transports/api-key.ts';
-import { bedrockTransport } from './transports/bedrock.ts';
+import { type BedrockTransport, bedrockTransport } from './transports/bedrock.ts';
 import { openAiTransport } from './transports/openai.ts';
 import { sageMakerTransport } from './transports/sagemaker.ts';
 import type { JudgeTransport } from './transports/transport.ts';
@@ -100,6 +103,33 @@ function firstSettings<S extends JudgeSettings>(settings: S): S {
   return { ...settings, BEDROCK_MODEL_ID, MLFLOW_EVALUATION_MODEL_PARAM: parameters };
 }
 
+/**
+ * Returns the Converse request of one line of a job's input (`modelInvocationType: Converse`), which asks all scorers of a capture.
+ * If the model is known to accept a schema, the answer has one. Else the text describes the form, because a batch job refuses each
+ * record with a tool ("Process multiple prompts with batch inference").
+ */
+function modelInputOf(
+  transport: BedrockTransport,
+  capture: Capture,
+  scorers: readonly JudgeScorer[],
+  bounds: JudgeOptions,
+): Record<string, unknown> {
+  const { learned, properties, maxTokens } = bounds;
+  const capabilities = new ModelCapabilities(properties);
+  if (learned?.refused !== undefined) capabilities.adopt(learned.refused);
+  const own = answerTokens(scorers.length, bounds);
+  const rung = properties !== undefined && capabilities.supports('json-schema') ? 'json-schema' : 'prompt';
+  // A job has its own price, and no tier.
+  const { modelId, serviceTier, ...modelInput } = transport.request({
+    prompt: buildPrompt(capture, scorers, rung),
+    schema: answerSchema(scorers),
+    maxTokens: (maxTokens === undefined ? learned?.bound(own) : own) ?? own,
+    // Prompt caching helps only calls that follow each other.
+    supports: (feature) => feature !== 'cache' && capabilities.supports(feature),
+  });
+  return { ...modelInput };
+}
+
 /** The parts of the judge that batch inference needs. */
 export type BatchJudging = ReturnType<typeof connectBatchJudge>;
 
@@ -134,8 +164,10 @@ export function connectBatchJudge(environment: FunctionSettings) {
       );
       return asked?.spend ?? emptySpend();
     },
-    record: (recordId: string, capture: Capture, scorers: readonly JudgeScorer[]) =>
-      batchRecord(transport, recordId, capture, asAsked(scorers), bounds),
+    record: (recordId: string, capture: Capture, scorers: readonly JudgeScorer[]) => ({
+      recordId,
+      modelInput: modelInputOf(transport, capture, asAsked(scorers), bounds),
+    }),
     /**
      * Returns the maximum cost of the answer to a record, at the batch price. Returns `null` if the price is unknown.
      */

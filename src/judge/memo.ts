@@ -28,10 +28,8 @@ export function memoByScorers<Extra extends string[], Made>(
   const kept = new Map<string, Made>();
   return (scorers, ...extra) => {
     const key = `${extra} ${scorers.map(idOf).join(' ')}`;
-    const known = kept.get(key);
-    if (known !== undefined) return known;
+    const made = kept.get(key) ?? make(scorers, ...extra);
     if (kept.size >= MAX_KEPT) kept.clear();
-    const made = make(scorers, ...extra);
     kept.set(key, made);
     return made;
   };

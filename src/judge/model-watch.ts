@@ -19,7 +19,12 @@ export function watchJudgeModels(
 ): () => Promise<ModelCheck | undefined> {
   const known = new Map<string, Promise<ModelCheck | undefined>>();
   const toTell = async (model: string): Promise<ModelCheck[]> => {
-    const check = known.get(model) ?? checkJudgeModel(model, client).catch(logFailure);
+    const check =
+      known.get(model) ??
+      checkJudgeModel(model, client).catch(
+        // A run continues without the check.
+        (error: Error) => void logger.warn('The judge’s model could not be checked', error),
+      );
     known.set(model, check);
     const result = await check;
     if (result?.level === 'error') known.delete(model);
@@ -36,9 +41,4 @@ export function watchJudgeModels(
       checks[0]
     );
   };
-}
-
-/** A run continues without the check. */
-function logFailure(error: Error): undefined {
-  logger.warn('The judge’s model could not be checked', error);
 }

@@ -52,19 +52,15 @@ export function parseInvocation(event: unknown): Invocation {
     // Check the contract before the form, because a new contract may have changed the form.
     assertContract(Object(shape.chunk), 'chunk');
     const request = chunkRequestSchema.safeParse(event);
-    if (request.success) return { kind: 'chunk', request: numbered(request.data) };
-    throw invalid(event, z.prettifyError(request.error));
+    if (!request.success) throw invalid(event, z.prettifyError(request.error));
+    const { attempt, progress } = request.data;
+    // A wait must not restart the numbering of attempts, because the latest receipt of a part counts.
+    return { kind: 'chunk', request: { ...request.data, attempt: attempt + (progress?.attempts ?? 0) } };
   }
   const file = fileSchema.safeParse(event);
   if (file.success) return { kind: 'file', file: file.data };
   throw invalid(event, z.prettifyError(file.error));
 }
-
-/** A wait must not restart the numbering of attempts, because the latest receipt of a part counts. */
-const numbered = (request: ChunkRequest): ChunkRequest => ({
-  ...request,
-  attempt: request.attempt + (request.progress?.attempts ?? 0),
-});
 
 const invalid = (event: unknown, problem: string): PermanentError =>
   new PermanentError('InvalidInput', `The input of the function is invalid: ${problem.replaceAll('\n', ' ')}`, {

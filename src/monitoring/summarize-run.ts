@@ -75,12 +75,8 @@ export async function summarizeRun(
     addWork(quality, state);
     quality.experimentId = line.experimentId;
     if (remainingMs() > FINISH_RESERVE_MS) continue;
-    const sums = {
-      summary: summary.sums(),
-      quality,
-      next: line.chunk + 1,
-    };
-    await storage.putJson(workBucket, key(part + 1), sums satisfies SummaryState);
+    const sums = { summary: summary.sums(), quality, next: line.chunk + 1 } satisfies SummaryState;
+    await storage.putJson(workBucket, key(part + 1), sums);
     return { ...sums.summary, status: 'unfinished' };
   }
   summary.addBatch(await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(name)));
@@ -90,7 +86,7 @@ export async function summarizeRun(
 // --------------------------------------------------------------------------------------------------- quality of chunks
 // What a run has done with a chunk: from the receipts of its attempts, each of which reports all attempts so far.
 
-export function addWork(sums: RunSums, { log, evaluate, receipts }: ChunkState): void {
+function addWork(sums: RunSums, { log, evaluate, receipts }: ChunkState): void {
   // The verdicts of failed attempts are in MLflow. Each receipt has a part of them.
   const knowing = (step: Receipt['step'], done?: Receipt): Receipt[] =>
     done === undefined ? receipts.filter((receipt) => receipt.step === step) : [done];

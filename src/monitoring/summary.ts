@@ -118,7 +118,7 @@ function emptySummary(run: { name: string; startTime: string }): RunSummary {
     quarantineReasons: {},
     spend: emptySpend(),
     failedChunks: [],
-    equations: { lines: false, verdicts: false },
+    equations: { lines: null, verdicts: null },
   };
 }
 
@@ -232,9 +232,15 @@ export class SummaryBuilder {
     addTree(this.#summary.batch, { refused });
   }
 
-  #fail(chunk: ManifestLine, step: FailedChunk['step'], error: NamedError | undefined): void {
+  /** @param error the last one of the step; `undefined` if it left no receipt */
+  #fail({ chunk, lines, ranges }: ManifestLine, step: FailedChunk['step'], error: NamedError | undefined): void {
     const { failedChunks } = this.#summary;
-    if (failedChunks.length < MAX_FAILURES) failedChunks.push(failedChunk(chunk, step, error));
+    if (failedChunks.length >= MAX_FAILURES) return;
+    const { bucket, key, start, end, firstLine } = ranges[0] as CaptureRange;
+    const message = `The ${step} step left no receipt: it timed out, was killed or never started`;
+    const several = ranges.length > 1 ? { ranges: ranges.length } : {};
+    const place = { bucket, key, start, end, firstLine, lines };
+    failedChunks.push({ chunk, step, ...several, ...place, error: error ?? { name: 'NoReceipt', message } });
   }
 
   build(): RunSummary {
@@ -251,32 +257,14 @@ export class SummaryBuilder {
       const isPlanned = summary.options !== null && !summary.partlyPlanned;
       const isWhole = summary.equations.lines && summary.equations.verdicts && isPlanned;
       if (!isWhole || lines.lost > 0 || verdicts.lost > 0) summary.status = 'failed';
-    } else {
-      summary.equations = { lines: null, verdicts: null };
     }
-    if (summary.failedFiles !== undefined || isStillHeld(summary)) summary.status = 'failed';
-    if (summary.error !== undefined) summary.status = 'failed';
+    const hasFailed = summary.failedFiles !== undefined || summary.error !== undefined;
+    if (hasFailed || isStillHeld(summary)) summary.status = 'failed';
     return summary;
   }
 }
 
 const verdictTotal = (counts: VerdictCounts): number => sum(VERDICT_TERMS.map((term) => counts[term]));
-
-/** @param error the last one of the step; `undefined` if it left no receipt */
-function failedChunk(
-  { chunk, lines, ranges }: ManifestLine,
-  step: FailedChunk['step'],
-  error: NamedError | undefined,
-): FailedChunk {
-  const { bucket, key, start, end, firstLine } = ranges[0] as CaptureRange;
-  const unknown = {
-    name: 'NoReceipt',
-    message: `The ${step} step left no receipt: it timed out, was killed or never started`,
-  };
-  const several = ranges.length > 1 ? { ranges: ranges.length } : {};
-  const place = { bucket, key, start, end, firstLine, lines };
-  return { chunk, step, ...several, ...place, error: error ?? unknown };
-}
 
 /** Returns how many verdicts of each scorer are good. */
 export function goodVerdicts(verdicts: RunSummary['verdictsByScorer'], scorers: readonly Scorer[]) {

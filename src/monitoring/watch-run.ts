@@ -19,24 +19,20 @@ import { watchQuality } from '../quality/watch.ts';
 import { isLive } from './plan/input.ts';
 import type { RunSummary } from './summary.ts';
 
-type Watch = (
-  summary: Pick<RunSummary, 'run' | 'startedAt' | 'input' | 'options'>,
-  quality: RunSums,
-) => Promise<boolean>;
+type WatchedRun = Pick<RunSummary, 'run' | 'startedAt' | 'input' | 'options'>;
 
 /**
  * Returns a function that watches a run with new captures, and returns whether an objective has become missed or met.
  * Backfills, retries and re-evaluations raise no alarms and publish no metrics, because metrics get the current time.
  */
-export function connectQuality(environment: LambdaEnvironment, storage: Storage): Watch {
+export function connectQuality(environment: LambdaEnvironment, storage: Storage) {
   const { ALARM_TOPIC_ARN: topic } = environment;
   const objectives = objectivesOf(environment);
-  if (objectives.length === 0) return async () => false;
   // Their limits take up to some seconds to calculate, which only a run of new captures needs.
   let detectors: Detectors | undefined;
-  return async ({ run, startedAt, input, options }, quality) => {
+  return async ({ run, startedAt, input, options }: WatchedRun, quality: RunSums): Promise<boolean> => {
     const { series, failures } = quality;
-    if (Object.keys(series).length === 0 || !isLive(input, options)) return false;
+    if (objectives.length === 0 || Object.keys(series).length === 0 || !isLive(input, options)) return false;
     detectors ??= new Detectors(objectives, environment.SHADOW_VARIANTS);
     const context = {
       stackPrefix: environment.STACK_PREFIX,

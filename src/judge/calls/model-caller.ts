@@ -87,13 +87,9 @@ export class ModelCaller {
   readonly limiter: AdaptiveLimiter;
   readonly learned: Learned;
   readonly properties: ModelProperties | undefined;
-  private readonly transport: JudgeTransport;
+  readonly transport: JudgeTransport;
   private readonly limits: JudgeLimits | undefined;
   private readonly retry: JudgeRetryPolicy;
-
-  get sourceId(): string {
-    return this.transport.sourceId;
-  }
 
   constructor(transport: JudgeTransport, options: CallerOptions = {}) {
     this.transport = transport;
@@ -217,12 +213,8 @@ export class ModelCaller {
 function boundIn(failure: CallFailure, sent: number): number | undefined {
   const [text = failure.message] = wordsIn(failure);
   const isAbout = (failure.kind === 'rejected' || failure.kind === 'unsupported') && BOUND.test(text);
-  return isAbout
-    ? text
-        .match(/\b\d{2,5}\b/g)
-        ?.map(Number)
-        .find((bound) => bound < sent)
-    : undefined;
+  const named = isAbout ? (text.match(/\b\d{2,5}\b/g) ?? []) : [];
+  return named.map(Number).find((bound) => bound < sent);
 }
 
 const BOUND = /max(?:imum)?[_ ]?(?:output[_ ]|completion[_ ])?tokens\b/i;

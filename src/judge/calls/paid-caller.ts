@@ -44,7 +44,7 @@ export class PaidCaller {
       const { limit } = session.money;
       if (limit === undefined) return undefined;
       const mostUsd = this.mostUsd(size);
-      if (mostUsd === null) throw priceUnknown(this.caller.sourceId);
+      if (mostUsd === null) throw priceUnknown(this.caller.transport.sourceId);
       const made = await limit.reserve(mostUsd);
       if (made === 'held') throw new CallFailure('held', 'The budget leaves no room for the call');
       return made;

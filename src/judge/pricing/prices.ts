@@ -39,9 +39,7 @@ function overrideOf(id: string, overrides: PriceOverrides | undefined): string |
   const name = withoutScheme(id);
   const names = id.trim().startsWith('sagemaker:') ? [name, splitEndpoint(name).endpoint] : [name];
   const entries = Object.entries(overrides ?? {});
-  return names
-    .map((each) => entries.find(([key]) => withoutScheme(key) === each)?.[1])
-    .find((price) => price !== undefined);
+  return names.flatMap((each) => entries.filter(([key]) => withoutScheme(key) === each))[0]?.[1];
 }
 
 /**
@@ -86,16 +84,10 @@ const dearest = (rows: TableRow[]): TableRow | undefined =>
 function tableRow({ model, profile, region }: NonNullable<ReturnType<typeof resolveModel>>): TableRow | undefined {
   const rows = MODELS.get(model);
   if (rows === undefined) return undefined;
-  const all = Object.values(rows);
-  if (profile !== undefined) {
-    return rows[profile] ?? (profile === 'global' ? (rows[''] ?? dearest(all)) : dearest(all));
-  }
-  if (region !== undefined) {
-    const own = rows[region];
-    if (own !== undefined) return own;
-    if (region.startsWith('us-gov-')) return rows['us-gov'] ?? dearest(all);
-  }
-  return rows[''] ?? dearest(all);
+  const isGov = profile === undefined && region?.startsWith('us-gov-');
+  const isUsual = !isGov && (profile === undefined || profile === 'global');
+  const listed = rows[profile ?? region ?? ''] ?? (isGov ? rows['us-gov'] : undefined);
+  return listed ?? (isUsual ? rows[''] : undefined) ?? dearest(Object.values(rows));
 }
 
 /** Returns on-demand rates in US dollars per million tokens; `null` if they are unknown. */
@@ -137,11 +129,8 @@ export function requireKnownPrice(
   budgetUsd: number | undefined,
   options: PriceOptions = {},
   noLimit?: string,
-): Rates | null {
-  const rates = ratesOf(modelId, options);
-  if (rates === null && budgetUsd !== undefined && budgetUsd > 0 && !isStandIn(modelId))
-    throw priceUnknown(modelId, noLimit);
-  return rates;
+): void {
+  if (budgetUsd && ratesOf(modelId, options) === null && !isStandIn(modelId)) throw priceUnknown(modelId, noLimit);
 }
 
 const MAX_NEAR = 3;

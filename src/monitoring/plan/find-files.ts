@@ -44,6 +44,7 @@ export function fileFinder(
   warnings: string[],
 ) {
   const scope = captureScope(environment);
+  const work = { storage, workBucket: environment.WORK_BUCKET };
   const found = new Set<string>();
   // Cached by ARN, because thousands of files may have the same owner.
   const running = new Map<string, Promise<boolean>>();
@@ -60,13 +61,7 @@ export function fileFinder(
     const overwritten = overwrittenSince(file, object);
     if (overwritten !== undefined && warnings.length < MOST_WARNINGS) warnings.push(overwritten);
     if (!claims) return object;
-    const owner = await claimObject(
-      { storage, workBucket: environment.WORK_BUCKET },
-      object,
-      run,
-      options,
-      isRunningOnce,
-    );
+    const owner = await claimObject(work, object, run, options, isRunningOnce);
     return owner === undefined ? object : { duplicateOf: owner.name };
   };
 }

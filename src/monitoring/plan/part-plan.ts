@@ -51,19 +51,13 @@ export class PartPlan {
   /** Files that are left out, and a run that processes them. */
   readonly #duplicates: Pick<PlanReceipt, 'duplicates' | 'duplicateOf'> = {};
 
-  constructor(
-    units: PartUnits,
-    request: PlanRequest,
-    deps: PlannerDependencies,
-    options: RunOptions,
-    notices: Notices,
-  ) {
+  constructor(units: PartUnits, notices: Notices) {
     this.#units = units;
-    this.#request = request;
-    this.#deps = deps;
-    this.#options = options;
+    this.#request = units.request;
+    this.#deps = units.deps;
+    this.#options = units.options;
     this.#notices = notices;
-    this.#startedAtMs = deps.remainingMs();
+    this.#startedAtMs = this.#deps.remainingMs();
   }
 
   /** Writes the manifest of this part. The only chunk of a run is in the receipt alone, since it needs no Map. */

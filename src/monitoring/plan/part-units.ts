@@ -15,40 +15,40 @@ import { OBJECTS_AT_ONCE, type PlannedUnit, unitsOfFiles, unitsOfObjects } from 
 
 export class PartUnits {
   readonly #parsed: ParsedInput;
-  readonly #request: PlanRequest;
-  readonly #deps: PlannerDependencies;
-  readonly #options: RunOptions;
+  readonly request: PlanRequest;
+  readonly deps: PlannerDependencies;
+  readonly options: RunOptions;
   /** The run judges a number of captures of its own. */
   readonly isOwn: boolean;
 
   constructor(parsed: ParsedInput, request: PlanRequest, deps: PlannerDependencies, options: RunOptions) {
     this.#parsed = parsed;
-    this.#request = request;
-    this.#deps = deps;
-    this.#options = options;
+    this.request = request;
+    this.deps = deps;
+    this.options = options;
     this.isOwn = isOwnNumber(parsed.kind, options);
   }
 
   /** Finds the units after the cursor. @param warnings receives warnings for a person */
   async find(warnings: string[]): Promise<AsyncIterable<PlannedUnit>> {
-    const { evaluate, sampleRate, dryRun } = this.#options;
+    const { evaluate, sampleRate, dryRun } = this.options;
     const units = await this.#units(warnings);
     if (!evaluate || sampleRate !== undefined) return units;
     const how = this.isOwn ? 'keep' : dryRun ? 'look' : 'decide';
     // Each decision counts for the next one.
     return inOrder(this.isOwn ? OBJECTS_AT_ONCE : 1, units, async (unit) => {
       // Ranges of a retried chunk have their chances.
-      await this.#deps.chances.give(unit.ranges, how);
+      await this.deps.chances.give(unit.ranges, how);
       return unit;
     });
   }
 
   async #units(warnings: string[]): Promise<AsyncIterable<PlannedUnit>> {
-    const { storage, environment } = this.#deps;
+    const { storage, environment } = this.deps;
     const { WORK_BUCKET: workBucket } = environment;
-    const [parsed, options] = [this.#parsed, this.#options];
-    const cursor = this.#request.cursor || undefined;
-    const remainingMs = () => this.#deps.remainingMs() - FINISH_RESERVE_MS;
+    const [parsed, options] = [this.#parsed, this.options];
+    const cursor = this.request.cursor || undefined;
+    const remainingMs = () => this.deps.remainingMs() - FINISH_RESERVE_MS;
     if (parsed.kind === 'replay') {
       const exchanges = { bucket: workBucket, prefix: areaOf('replayExchanges', options.replay?.run ?? '') };
       const objects = backfillObjects(storage, exchanges, exchanges, undefined, cursor);
@@ -57,14 +57,14 @@ export class PartUnits {
     if (parsed.kind === 'backfill') return unitsOfObjects(storage, this.#objects(parsed.input, cursor), remainingMs);
     if (parsed.kind === 'retry')
       return unitsOfRetry({ storage, workBucket }, parsed.input, options, cursor, remainingMs);
-    const find = fileFinder(this.#deps, this.#request.run, options, !options.dryRun, warnings);
-    const files = parsed.kind === 'files' ? await listedFiles(parsed.input, this.#deps) : [fileOf(parsed.input)];
+    const find = fileFinder(this.deps, this.request.run, options, !options.dryRun, warnings);
+    const files = parsed.kind === 'files' ? await listedFiles(parsed.input, this.deps) : [fileOf(parsed.input)];
     return unitsOfFiles(storage, files, Number(cursor ?? 0), remainingMs, find);
   }
 
   #objects(input: BackfillInput, after: string | undefined): AsyncGenerator<ObjectFacts> {
-    const { storage, environment } = this.#deps;
-    return backfillObjects(storage, captureScope(environment), input, this.#options.window, after);
+    const { storage, environment } = this.deps;
+    return backfillObjects(storage, captureScope(environment), input, this.options.window, after);
   }
 
   /**
@@ -74,17 +74,17 @@ export class PartUnits {
    * @param cursor of the next part; `null` if there is none
    */
   async withChance(found: { lines: number; bytes: number }, cursor: string | null): Promise<RunOptions> {
-    const options = this.#options;
+    const options = this.options;
     if (!this.isOwn || options.chance !== undefined) return options;
     const lines = found.lines * (await this.#partsLike(found.bytes, cursor));
-    return { ...options, chance: await this.#deps.chances.ofRun(options, found, lines) };
+    return { ...options, chance: await this.deps.chances.ofRun(options, found, lines) };
   }
 
   /** Returns how many parts like this one the run has: by the bytes, or else by the number, of the files that follow. */
   async #partsLike(bytes: number, cursor: string | null): Promise<number> {
     const parsed = this.#parsed;
     if (cursor === null) return 1;
-    if (parsed.kind === 'files') return (await listedFiles(parsed.input, this.#deps)).length / Number(cursor);
+    if (parsed.kind === 'files') return (await listedFiles(parsed.input, this.deps)).length / Number(cursor);
     if (parsed.kind !== 'backfill') return 1;
     let rest = 0;
     for await (const { size } of this.#objects(parsed.input, cursor)) rest += size;

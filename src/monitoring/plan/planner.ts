@@ -43,7 +43,11 @@ export async function planCaptures(request: PlanRequest, deps: PlannerDependenci
   assertOptions(request, given);
   const previous = await previousPart(request, deps);
   // The first part has decided for all captures of the run.
-  const { chance, functions } = previous?.options ?? { functions: await functionsFor(given, deps) };
+  const isAskedOnline = given.evaluate && !given.dryRun && given.replay === undefined;
+  const { chance, functions } = previous?.options ?? {
+    // The run keeps the versions of the functions of scorers.
+    functions: isAskedOnline ? await deps.functionVersions?.() : undefined,
+  };
   const options = { ...given, ...(chance !== undefined && { chance }), ...(functions && { functions }) };
   // The starter's names contain a time and a digest, so they are never reused.
   if (request.part === 0 && !request.run.name.startsWith(EVENT_RUN_PREFIX)) await assertNameUnused(request, deps);
@@ -59,7 +63,7 @@ export async function planCaptures(request: PlanRequest, deps: PlannerDependenci
   // A dry run does not ask the judge. It reports the failure that a run would have.
   const judgeError = isAsked && !options.dryRun ? judgeErrorOf(options, check, environment) : undefined;
   const notices = { warnings, ...(check && { judgeModelEnding: true as const }), ...(judgeError && { judgeError }) };
-  const plan = new PartPlan(new PartUnits(parsed, request, deps, options), request, deps, options, notices);
+  const plan = new PartPlan(new PartUnits(parsed, request, deps, options), notices);
   if (options.dryRun) return plan.estimate();
   const planned = await plan.write();
   if (options.evaluate && options.judge === 'batch') await writeBatchManifest(request.run.name, deps);
@@ -89,12 +93,6 @@ function judgeErrorOf(
     throw error;
   }
   return undefined;
-}
-
-/** Returns the versions of the functions of scorers, which the run keeps. */
-async function functionsFor({ evaluate, dryRun, replay }: RunOptions, deps: PlannerDependencies) {
-  if (!evaluate || dryRun || replay !== undefined) return undefined;
-  return deps.functionVersions?.();
 }
 
 /** Returns the options of the run. A retry keeps the options of the earlier run that its input does not set. */

@@ -140,9 +140,10 @@ export async function* quarantinedEntries(
   run: string,
 ): AsyncGenerator<{ key: string; entry: QuarantineEntry }> {
   const objects = storage.list(workBucket, areaOf('quarantine', run));
-  const read = async ({ key }: { key: string }) => {
-    return { key, entries: await storage.getJsonLines<QuarantineEntry>(workBucket, key) };
-  };
+  const read = async ({ key }: { key: string }) => ({
+    key,
+    entries: await storage.getJsonLines<QuarantineEntry>(workBucket, key),
+  });
   for await (const { key, entries } of inOrder(QUARANTINE_READS, objects, read)) {
     for (const entry of entries) yield { key, entry };
   }
