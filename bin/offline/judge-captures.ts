@@ -16,7 +16,7 @@ import { addUsd } from '../../src/judge/spend.ts';
 import type { Judge, JudgeScorer, Scorer } from '../../src/judge/types.ts';
 import type { SpendingLimit } from '../../src/limits/spending-limit.ts';
 import { JUDGE_COST, type NewAssessment } from '../../src/mlflow/types.ts';
-import { ownAnswers } from '../../src/monitoring/evaluate/answers.ts';
+import { ownAnswers } from '../../src/monitoring/evaluate/answer-table.ts';
 import {
   CaptureAssessor,
   type CaptureOutcome,

@@ -13,7 +13,7 @@ import { allInputTokens } from '../../judge/pricing/call-amounts.ts';
 import { addSpend, emptySpend } from '../../judge/spend.ts';
 import type { JudgeMoney, ModelAnswer } from '../../judge/types.ts';
 import type { Budget } from '../../limits/budget.ts';
-import type { AskedJob } from '../evaluate/answers.ts';
+import type { BatchAnswers } from '../evaluate/types.ts';
 import { groupOf, type PreparedChunk } from './groups.ts';
 
 type BatchJob = BatchReport['jobs'][number];
@@ -34,11 +34,6 @@ const ENDED_WITH_ANSWERS = new Set(['Completed', 'PartiallyCompleted']);
 type AnswerDependencies = Work & Pick<BatchJudging, 'priceInBatch'> & { limit: Budget | undefined };
 
 const NO_ANSWERS = readBatchAnswers('');
-
-interface PaidMoney {
-  money: JudgeMoney;
-  paid?: JudgeSpend;
-}
 
 /** Money for a question that the budget had no room for. */
 const HELD: JudgeMoney = { limit: { reserve: async () => 'held' } };
@@ -67,9 +62,6 @@ function refusals(output: BatchOutput, { records = 0, errors }: Partial<BatchJob
   return { counts, common: new Set(reasons.filter((reason) => (counts[reason] ?? 0) >= least)) };
 }
 
-/** The answers of a batch job to the requests of a chunk. */
-export type BatchAnswers = Awaited<ReturnType<typeof batchAnswers>>;
-
 /**
  * Returns the limit of the last phase for each question of a chunk. The judge of batches uses the answers of the batch
  * jobs if they exist. Otherwise it makes a call at the usual price, also for scorers that the first model of a cascade
@@ -78,7 +70,7 @@ export type BatchAnswers = Awaited<ReturnType<typeof batchAnswers>>;
  * @returns answers whose `of` throws PermanentError `JudgeBatchFailed` when the job of the chunk ended without answers,
  *   or when its requests were never prepared
  */
-export async function batchAnswers({ run, chunk }: ChunkRequest, deps: AnswerDependencies) {
+export async function batchAnswers({ run, chunk }: ChunkRequest, deps: AnswerDependencies): Promise<BatchAnswers> {
   const { storage, workBucket, limit, priceInBatch } = deps;
   const prepared = await storage.getJson<PreparedChunk>(workBucket, workKeys.batchPrepared(run, chunk.chunk));
   const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
@@ -103,18 +95,9 @@ export async function batchAnswers({ run, chunk }: ChunkRequest, deps: AnswerDep
   if (report === undefined) failure = named('The batch jobs of the run were not started');
   if (prepared?.records === undefined) failure = named('The requests of the chunk were not prepared');
   return {
-    /** The total cost of the answers. */
     spend,
-    /** Records of the chunk without an answer, by reason. */
     refused: counts,
-    /**
-     * Returns the limit for a question with the answer, which replaces the chunk's limit. `paid` is the cost of the
-     * answer.
-     *
-     * @param job the chunk whose job was asked, with its run; by default this chunk. `isRead`: the answer was read before
-     */
-    async of(question: string, job: Partial<AskedJob> & { isRead: boolean }): Promise<PaidMoney> {
-      const { run: asking = run, chunk: asker = chunk.chunk, isRead } = job;
+    async of(question, { run: asking = run, chunk: asker = chunk.chunk, isRead }) {
       if (failure !== undefined) throw failure;
       if (held.has(question)) return { money: HELD };
       const answer = isRead ? undefined : (await answersOf(asking, asker))?.get(question);

@@ -223,4 +223,17 @@ export class AnswerTable {
   }
 }
 
+/** Where answers are kept. Another process may hold a question for a while; see `AnswerTable`. */
+export type KeptAnswers = Pick<AnswerTable, 'acquire' | 'keep' | 'release'>;
+
+/** Returns answers that are kept in this process alone. */
+export function ownAnswers(): KeptAnswers {
+  const known = new Map<string, Kept>();
+  return {
+    acquire: async (question) => known.get(question) ?? NOTHING_KEPT,
+    keep: async (question, kept) => void known.set(question, kept),
+    release: async () => undefined,
+  };
+}
+
 const read = (compressed: Uint8Array): Kept => JSON.parse(inflateRawSync(compressed).toString()) as Kept;

@@ -3,7 +3,6 @@
 import type { JudgeSpend } from '../../core/contract/receipts.ts';
 import { VERDICT_ERRORS } from '../../judge/errors.ts';
 import type { JudgeResult, JudgeScorer, Verdict } from '../../judge/types.ts';
-import type { AnswerTable } from './answer-table.ts';
 
 /** An answer to the question of one scorer. */
 interface Answer {
@@ -33,19 +32,6 @@ export interface AskedJob {
 }
 
 export const NOTHING_KEPT: Kept = { answers: [], leftOpen: [], paid: [] };
-
-/** Where answers are kept. Another process may hold a question for a while; see `AnswerTable`. */
-export type KeptAnswers = Pick<AnswerTable, 'acquire' | 'keep' | 'release'>;
-
-/** Returns answers that are kept in this process alone. */
-export function ownAnswers(): KeptAnswers {
-  const known = new Map<string, Kept>();
-  return {
-    acquire: async (question) => known.get(question) ?? NOTHING_KEPT,
-    keep: async (question, kept) => void known.set(question, kept),
-    release: async () => undefined,
-  };
-}
 
 const { guardrail, filtered, tooLong, rejected } = VERDICT_ERRORS;
 /** Errors that the same request always gets. Whether an answer can be read depends on chance. */

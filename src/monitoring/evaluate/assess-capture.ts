@@ -13,9 +13,9 @@ import { functionArnOf, isFunctionScorer, isModelScorer } from '../../judge/scor
 import { addSpend, emptySpend, spendBeyond } from '../../judge/spend.ts';
 import type { JudgeMoney, JudgeResult, JudgeScorer, Scorer, Verdict } from '../../judge/types.ts';
 import type { NewAssessment } from '../../mlflow/types.ts';
-import type { BatchAnswers } from '../batch/answers.ts';
 import type { ScorerOutcome } from '../outcomes/line-outcome.ts';
-import { type Kept, type KeptAnswers, knownVerdicts, leftToJudge, paidElsewhere, withResult } from './answers.ts';
+import type { KeptAnswers } from './answer-table.ts';
+import { type Kept, knownVerdicts, leftToJudge, paidElsewhere, withResult } from './answers.ts';
 import {
   codeAssessments,
   failedAssessment,
@@ -25,7 +25,7 @@ import {
   withoutWords,
 } from './assessments.ts';
 import type { PendingVerdicts } from './pending-verdicts.ts';
-import type { AssessDependencies } from './types.ts';
+import type { AssessDependencies, BatchAnswers } from './types.ts';
 
 interface Work {
   traceId: string;

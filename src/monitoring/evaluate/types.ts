@@ -1,12 +1,13 @@
 /** The dependencies of the evaluation of a chunk. */
 
+import type { JudgeSpend } from '../../core/contract/receipts.ts';
 import type { ScorerFunction } from '../../judge/functions/scorer-function.ts';
 import type { AlwaysRule } from '../../judge/scorers/always-rules.ts';
-import type { Judge, Scorer } from '../../judge/types.ts';
+import type { Judge, JudgeMoney, Scorer } from '../../judge/types.ts';
 import type { SpendingLimit } from '../../limits/spending-limit.ts';
 import type { LimitsTable } from '../../limits/table.ts';
-import type { BatchAnswers } from '../batch/answers.ts';
 import type { ChunkDependencies } from '../chunk/attempt.ts';
+import type { AskedJob } from './answers.ts';
 
 export interface EvaluateDependencies extends ChunkDependencies {
   judge: Judge;
@@ -34,6 +35,21 @@ export const NO_JUDGE: Pick<EvaluateDependencies, 'judge' | 'scorers' | 'always'
   scorers: [],
   always: () => undefined,
 };
+
+/** The answers of a batch job to the requests of a chunk. */
+export interface BatchAnswers {
+  /** The total cost of the answers. */
+  spend: JudgeSpend;
+  /** Records of the chunk without an answer, by reason. */
+  refused: Record<string, number>;
+  /**
+   * Returns the limit for a question with the answer, which replaces the chunk's limit. `paid` is the cost of the
+   * answer.
+   *
+   * @param job the chunk whose job was asked, with its run; by default this chunk. `isRead`: the answer was read before
+   */
+  of(question: string, job: Partial<AskedJob> & { isRead: boolean }): Promise<{ money: JudgeMoney; paid?: JudgeSpend }>;
+}
 
 /** The dependencies for assessing one capture. */
 export type AssessDependencies = Pick<EvaluateDependencies, 'judge' | 'functions' | 'limit' | 'timeMs'>;

@@ -45,7 +45,7 @@ const plan = (
   input: unknown,
   nowMs: number,
   more?: Record<string, string>,
-  { part = 0, cursor = '', remainingMs = () => 900_000 } = {},
+  { part = 0, cursor = '', remainingMs = (): number => 900_000 } = {},
 ) =>
   planCaptures(
     { input, run: { name: run, arn: `arn:${run}`, startTime: new Date().toISOString() }, part, nextChunk: 0, cursor },
