@@ -205,7 +205,7 @@ export const ASSERTIONS = {
   'batch-accepted': {
     step: 'batch',
     text: 'Bedrock’s batch inference accepts our records, and every answer becomes verdicts (--batch)',
-    file: 'src/judge/batch/record.ts',
+    file: 'src/judge/connect.ts',
   },
   'destroy-complete': {
     step: 'destroy',
