@@ -5,6 +5,7 @@
 import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { BedrockClient, CreateModelInvocationJobCommand } from '@aws-sdk/client-bedrock';
 import { CreateStackCommand } from '@aws-sdk/client-cloudformation';
 import { DynamoDBClient, GetItemCommand } from '@aws-sdk/client-dynamodb';
@@ -18,7 +19,7 @@ import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts
 import { pseudonymKey, readKey } from '../../src/captures/redact/redaction.ts';
 import { removeObject } from '../../src/core/aws/remove-object.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
-import { putFile, TextUpload } from '../../src/core/aws/uploads.ts';
+import { putFile, putStream } from '../../src/core/aws/uploads.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
 import { awsRequests } from '../aws-requests/aws-requests.ts';
 import { wholeValue } from '../aws-requests/patterns.ts';
@@ -237,9 +238,7 @@ test('the product’s uploads in parts are right', async () => {
   const folder = temporaryFolder('upload-');
   writeFileSync(join(folder, 'large'), Buffer.alloc(6 * 1024 * 1024));
   await putFile(storage, BUCKET, 'large', join(folder, 'large'), 'application/octet-stream');
-  const upload = new TextUpload(storage, BUCKET, 'lines');
-  await upload.write('x'.repeat(6 * 1024 * 1024));
-  await upload.close();
+  await putStream(storage, BUCKET, 'lines', Readable.from(['x'.repeat(6 * 1024 * 1024)]), 'application/jsonlines');
   expect(await uncheckedIn('aws-requests')).toEqual([]);
 });
 

@@ -5,7 +5,8 @@
  * part, then plans the next one.
  */
 
-import { TextUpload } from '../../core/aws/uploads.ts';
+import { Readable } from 'node:stream';
+import { putStream } from '../../core/aws/uploads.ts';
 import { assertContract } from '../../core/contract/contract.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
 import { EVENT_RUN_PREFIX } from '../../core/contract/names.ts';
@@ -72,10 +73,11 @@ export async function planCaptures(request: PlanRequest, deps: PlannerDependenci
 
 /** Writes the manifest of all parts so far, by which the captures are traced even if the batch jobs fail. */
 async function writeBatchManifest(run: string, { storage, environment }: PlannerDependencies): Promise<void> {
-  const { WORK_BUCKET: bucket } = environment;
-  const manifest = new TextUpload(storage, bucket, workKeys.batchManifest(run));
-  for await (const line of readManifest({ storage, workBucket: bucket }, run)) await manifest.writeLine(line);
-  await manifest.close();
+  const { WORK_BUCKET: workBucket } = environment;
+  async function* lines(): AsyncGenerator<string> {
+    for await (const line of readManifest({ storage, workBucket }, run)) yield `${JSON.stringify(line)}\n`;
+  }
+  await putStream(storage, workBucket, workKeys.batchManifest(run), Readable.from(lines()), 'application/jsonlines');
 }
 
 /** Returns why the judge can give no verdict. Its traces are written nevertheless, and then the run fails by this error. */
