@@ -142,8 +142,6 @@ function truthStateMachine(
     comment: 'Joins true answers to predictions',
     workBucket,
     functions: [joiner],
-    manifests: [],
-    mapResults: [],
     definition: start.next(join.next(next)),
   });
 }

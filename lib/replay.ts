@@ -38,8 +38,7 @@ export function cloudReplay(scope: Construct, context: StackContext, monitoring:
     comment: 'Sends captured traffic to another endpoint, with its captured timing',
     workBucket,
     functions: Object.values(functions),
-    manifests: ['replayManifest'],
-    mapResults: ['replayMapResult'],
+    maps: { manifests: ['replayManifest'], results: ['replayMapResult'] },
     definition: replayStates(machine, functions, workBucket),
   });
   const notEnded = endStopped(new Construct(scope, 'Stopping'), settings, stateMachine, functions.summarizer);

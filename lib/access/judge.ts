@@ -71,19 +71,16 @@ function grantGuardrail(role: Role, { MLFLOW_EVALUATION_MODEL_PARAM: given }: Se
 
 /** Grants the check whether the model exists and when it will be retired, which planning reports. */
 export function grantModelLookUp(role: Role, id: string): void {
-  const { partition, region } = Stack.of(role);
+  const stack = Stack.of(role);
   // A judge outside Bedrock and a custom model have no life cycle on Bedrock.
   if (/^(openai|sagemaker):\//.test(id)) return;
   const profile = profileOf(id);
-  if (id.startsWith('arn:') && profile === undefined && !id.includes(':foundation-model/')) return;
-  const models = `arn:${partition}:bedrock:${region}::foundation-model/`;
-  const named = id.startsWith('arn:') ? id : `${models}${id}`;
-  if (profile !== undefined) {
-    allow(role, { actions: ['bedrock:GetInferenceProfile'], resources: [profileArnOf(Stack.of(role), id)] });
-  }
+  const arn = namedArn(stack, id, profile);
+  if (profile) allow(role, { actions: ['bedrock:GetInferenceProfile'], resources: [arn] });
+  else if (!arn.includes(':foundation-model/')) return;
   allow(role, {
     actions: ['bedrock:GetFoundationModel'],
-    resources: [profile === undefined ? named : `${models}${profile.model ?? '*'}`],
+    resources: [profile ? modelIn(stack, stack.region, profile.model) : arn],
     // Ignored without a wildcard.
     why: 'An application profile does not reveal its model; the readable facts of a model are public.',
   });
@@ -96,8 +93,14 @@ function profileOf(id: string): Partial<ProfileId> | undefined {
   return parseProfileId(arnMatch?.groups?.id ?? id) ?? (arnMatch === null ? undefined : {});
 }
 
-const profileArnOf = (stack: Stack, id: string): string =>
-  id.startsWith('arn:') ? id : arnIn(stack, 'bedrock', `inference-profile/${id}`);
+const modelIn = ({ partition }: Stack, region: string, model = '*'): string =>
+  `arn:${partition}:bedrock:${region}::foundation-model/${model}`;
+
+/** The ARN of the model or the profile that an id names. */
+function namedArn(stack: Stack, id: string, profile: Partial<ProfileId> | undefined): string {
+  if (id.startsWith('arn:')) return id;
+  return profile ? arnIn(stack, 'bedrock', `inference-profile/${id}`) : modelIn(stack, stack.region, id);
+}
 
 /** An ARN that IAM checks when a model is used. */
 interface ModelResource {
@@ -110,21 +113,17 @@ interface ModelResource {
 
 /** The Bedrock model or profile that an id names, and the resources behind it; empty for a judge outside Bedrock. */
 function modelResources(stack: Stack, id: string): ModelResource[] {
-  const { partition, region } = stack;
   if (/^(openai|sagemaker):\//.test(id)) return [];
   const profile = profileOf(id);
-  if (profile === undefined) {
-    return [{ arn: id.startsWith('arn:') ? id : `arn:${partition}:bedrock:${region}::foundation-model/${id}` }];
-  }
-  const through = profileArnOf(stack, id);
+  const through = namedArn(stack, id, profile);
+  if (profile === undefined) return [{ arn: through }];
   const isApplication = profile.model === undefined;
   const isGlobal = isApplication || profile.geography === 'global';
-  const modelIn = (where: string) => `arn:${partition}:bedrock:${where}::foundation-model/${profile.model ?? '*'}`;
   const why = isApplication
     ? 'An application profile reveals neither its model, nor the regions that it routes to, nor the cross-region profile behind it'
     : 'The profile routes to regions of its geography, which Bedrock chooses';
   const behind = [
-    ...[modelIn('*'), ...(isGlobal ? [modelIn('')] : [])],
+    ...(isGlobal ? ['*', ''] : ['*']).map((region) => modelIn(stack, region, profile.model)),
     ...(isApplication ? [through.replace(/:application-inference-profile\/.*$/, ':inference-profile/*')] : []),
   ];
   return [{ arn: through }, ...behind.map((arn) => ({ arn, through, why }))];

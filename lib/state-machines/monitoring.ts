@@ -16,7 +16,7 @@ import type { MonitoringFunctions } from '../monitoring-functions.ts';
 import { batchStates } from './batch.ts';
 import { pipelineStateMachine, RUN } from './pipeline.ts';
 import { EVALUATE_CHUNK_RETRIES, LAMBDA_ENDED_ERRORS, LOG_CHUNK_RETRIES, STORE_RETRIES } from './retries.ts';
-import { endBySummary, invoke, type MAPS, overManifest } from './states.ts';
+import { endBySummary, type Invocation, invoke, type MAPS, overManifest } from './states.ts';
 
 interface MonitoringStateMachineProps extends MonitoringFunctions {
   settings: Settings;
@@ -63,8 +63,7 @@ export class MonitoringStateMachine extends Construct {
       comment: 'Makes traces and verdicts in MLflow from capture lines',
       workBucket: props.workBucket,
       functions: [props.planner, props.processor, props.evaluator, props.batcher, props.summarizer],
-      manifests: ['manifest', 'batchManifest'],
-      mapResults: ['mapResult', 'batchMapResult'],
+      maps: { manifests: ['manifest', 'batchManifest'], results: ['mapResult', 'batchMapResult'] },
       definition: this.#definition(),
     });
   }
@@ -208,10 +207,9 @@ export class MonitoringStateMachine extends Construct {
 
   /** Returns the first states of each outcome of a chunk. @param done the states that follow */
   #chunk(place: ChunkPlace, done: { traced: sfn.State; prepared: sfn.State }) {
-    const log = invoke(this, `LogTraces${place.ending}`, {
+    const log = this.#chunkTask('LogTraces', place, {
       lambda: this.#props.processor,
       comment: 'Makes traces from capture lines, and quarantines lines that are not capture records',
-      ...this.#chunkTask(place),
       retries: LOG_CHUNK_RETRIES,
     });
     return {
@@ -227,13 +225,9 @@ export class MonitoringStateMachine extends Construct {
       prepare: 'Writes the judge’s requests to the input of a batch job',
       apply: 'Makes traces with assessments from the answers of the batch jobs',
     };
-    const evaluate = invoke(this, `${id}${place.ending}`, {
-      lambda: this.#props.evaluator,
-      comment: phase ? comments[phase] : 'Has captures judged, and makes traces with their assessments',
-      ...this.#chunkTask(place, { phase }),
-      retries: EVALUATE_CHUNK_RETRIES,
-    });
-    return this.#untilDone(evaluate, place, done);
+    const comment = phase ? comments[phase] : 'Has captures judged, and makes traces with their assessments';
+    const work = { lambda: this.#props.evaluator, comment, retries: EVALUATE_CHUNK_RETRIES };
+    return this.#untilDone(this.#chunkTask(id, place, work, phase), place, done);
   }
 
   /**
@@ -246,9 +240,7 @@ export class MonitoringStateMachine extends Construct {
       : done;
     const killed = new sfn.Pass(this, `${task.id}Killed`, {
       comment: 'The next invocation takes the lines one after the other',
-      parameters: {
-        kills: sfn.JsonPath.mathAdd(sfn.JsonPath.numberAt('$.progress.kills'), 1),
-      },
+      parameters: { kills: sfn.JsonPath.mathAdd(sfn.JsonPath.numberAt('$.progress.kills'), 1) },
       resultPath: '$.progress',
     });
     killed.next(
@@ -267,17 +259,23 @@ export class MonitoringStateMachine extends Construct {
   }
 
   /** The task of a function that processes one chunk. */
-  #chunkTask(place: ChunkPlace, evaluation: object = {}) {
-    return {
+  #chunkTask(
+    id: string,
+    place: ChunkPlace,
+    work: Pick<Invocation, 'lambda' | 'comment' | 'retries'>,
+    phase?: BatchPhase,
+  ): LambdaInvoke {
+    return invoke(this, `${id}${place.ending}`, {
+      ...work,
       payload: sfn.TaskInput.fromObject({
         'run.$': place.run,
         'chunk.$': place.chunk,
         'options.$': place.options,
         'attempt.$': '$$.State.RetryCount',
         'progress.$': '$.progress',
-        ...evaluation,
+        phase,
       }),
       resultPath: '$.progress',
-    };
+    });
   }
 }

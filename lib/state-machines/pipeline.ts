@@ -20,9 +20,8 @@ interface PipelineStateMachineProps {
   comment: string;
   workBucket: IBucket;
   functions: readonly PipelineFunction[];
-  /** Areas of the work bucket that its Maps read, and that they write results to. Empty without a Map. */
-  manifests: readonly WorkArea[];
-  mapResults: readonly WorkArea[];
+  /** Areas of the work bucket that its Maps read, and that they write results to. Absent without a Map. */
+  maps?: { manifests: readonly WorkArea[]; results: readonly WorkArea[] };
   definition: sfn.IChainable;
 }
 
@@ -72,18 +71,23 @@ function roleOf(scope: Construct, stateMachineName: string, props: PipelineState
   });
   const resources = props.functions.map((each) => each.function.functionArn);
   allow(role, { actions: ['lambda:InvokeFunction'], resources });
-  if (props.manifests.length > 0) allowMaps(role, stateMachineName, props);
+  if (props.maps) allowMaps(role, stateMachineName, props.workBucket, props.maps);
   allow(role, { actions: LOG_DELIVERY, resources: ['*'], why: 'Deliveries of vended logs have no ARN.' });
   return role;
 }
 
-function allowMaps(role: Role, name: string, { workBucket, manifests, mapResults }: PipelineStateMachineProps): void {
+function allowMaps(
+  role: Role,
+  name: string,
+  workBucket: IBucket,
+  { manifests, results }: NonNullable<PipelineStateMachineProps['maps']>,
+): void {
   const objects = (areas: readonly WorkArea[]) => areas.map((area) => workBucket.arnForObjects(areaPattern(area)));
   allow(role, { actions: ['s3:GetObject'], resources: objects(manifests), why: WHY_WORK_AREA });
   allow(role, {
     // The results of many children are combined in one multipart upload.
     actions: ['s3:PutObject', 's3:GetObject', 's3:ListMultipartUploadParts', 's3:AbortMultipartUpload'],
-    resources: objects(mapResults),
+    resources: objects(results),
     why: WHY_WORK_AREA,
   });
   grantKey(role, workBucket.encryptionKey?.keyArn, 's3', 'both');

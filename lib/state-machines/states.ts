@@ -7,16 +7,13 @@ import type { Construct } from 'constructs';
 import type { PipelineFunction } from '../pipeline-function.ts';
 import { NOT_READY_RETRY } from './retries.ts';
 
+export interface Invocation extends Omit<LambdaInvokeProps, 'lambdaFunction'> {
+  lambda: PipelineFunction;
+  retries: readonly sfn.RetryProps[];
+}
+
 /** Invokes a function. The state's result is the function's; the errors to retry are listed by name, for all: NOT_READY_RETRY. */
-export function invoke(
-  scope: Construct,
-  id: string,
-  {
-    lambda,
-    retries,
-    ...props
-  }: Omit<LambdaInvokeProps, 'lambdaFunction'> & { lambda: PipelineFunction; retries: readonly sfn.RetryProps[] },
-): LambdaInvoke {
+export function invoke(scope: Construct, id: string, { lambda, retries, ...props }: Invocation): LambdaInvoke {
   const task = new LambdaInvoke(scope, id, {
     lambdaFunction: lambda.function,
     payloadResponseOnly: true,
