@@ -18,12 +18,10 @@ interface Post {
   path?: string;
   headers: Record<string, string>;
   body: string;
-  /** Whether the request only reads, so that repeating it is safe. */
-  isRead: boolean;
 }
 
-/** Whether an operation of this name only reads. */
-export const isRead = (operation: string): boolean => /^(?:Describe|Get|List)/.test(operation);
+/** Names of operations that only read, so that repeating them is safe. */
+const READS = /^(?:Describe|Get|List|Query)/;
 
 interface Reply {
   status: number;
@@ -55,11 +53,17 @@ const FAILED = [500, 502, 503, 504];
  *
  * @throws Error as `postOnce`
  */
-export async function postToAws(client: AwsClient, service: string, post: Post, limitMs = LIMIT_MS): Promise<Reply> {
+export async function postToAws(
+  client: AwsClient,
+  service: string,
+  operation: string,
+  post: Post,
+  limitMs = LIMIT_MS,
+): Promise<Reply> {
   for (let attempt = 1; ; attempt += 1) {
     const wait = waitAfter(RETRIES, attempt);
     const reply = await postOnce(client, service, post, limitMs);
-    const isPassing = isThrottled(reply) || (post.isRead && FAILED.includes(reply.status));
+    const isPassing = isThrottled(reply) || (READS.test(operation) && FAILED.includes(reply.status));
     if (wait === undefined || !isPassing) return reply;
     await sleep(wait);
   }
@@ -86,8 +90,7 @@ async function postOnce({ config }: AwsClient, service: string, { path = '/', he
     return { status: response.statusCode, body: await text(addAbortSignal(abortSignal, response.body as Readable)) };
   } catch (error) {
     if (!abortSignal.aborted) throw error;
-    const late = new Error(`${url.hostname} did not answer within ${limitMs / 1_000} s`);
-    throw Object.assign(late, { name: 'TimeoutError' });
+    throw awsError('TimeoutError', `${url.hostname} did not answer within ${limitMs / 1_000} s`);
   }
 }
 
@@ -96,9 +99,10 @@ const QUOTED_CHARS = 60;
 
 /** The error for a reply that is not in the form of the service, such as the page of a proxy. */
 export const strangeReply = (asked: string, status: number, body: string): Error =>
-  Object.assign(
-    new Error(
-      `${asked}: the reply is not one of AWS; got: ${status} ${singleLine(body.slice(0, QUOTED_CHARS))}; expected: no proxy or sign-in page on the way`,
-    ),
-    { name: 'StrangeReply' },
+  awsError(
+    'StrangeReply',
+    `${asked}: the reply is not one of AWS; got: ${status} ${singleLine(body.slice(0, QUOTED_CHARS))}; expected: no proxy or sign-in page on the way`,
   );
+
+/** An error under the name that AWS gives it. */
+export const awsError = (name: string, message: string): Error => Object.assign(new Error(message), { name });

@@ -1,5 +1,5 @@
 /** Calls AWS services that answer in XML, and for which the project has no client: the caller's identity, networks, topics. */
-import { type AwsClient, isRead, postToAws, strangeReply } from './aws-post.ts';
+import { type AwsClient, awsError, postToAws, strangeReply } from './aws-post.ts';
 
 /** Versions as in botocore's models. */
 const VERSIONS = { sts: '2011-06-15', ec2: '2016-11-15', sns: '2010-03-31' } as const;
@@ -23,15 +23,13 @@ export async function queryAws(
   operation: string,
   input: Record<string, string> = {},
 ): Promise<(element: string) => string[]> {
-  const { status, body } = await postToAws(client, service, {
+  const { status, body } = await postToAws(client, service, operation, {
     headers: { 'content-type': 'application/x-www-form-urlencoded' },
     body: new URLSearchParams({ Action: operation, Version: VERSIONS[service], ...input }).toString(),
-    isRead: isRead(operation),
   });
   if (status < 300 && !body.includes(`<${operation}Response`))
     throw strangeReply(`${service} ${operation}`, status, body);
   if (status < 300) return (name) => elements(body, name);
-  const error = new Error(`${service} ${operation}: ${status} ${elements(body, 'Message')[0] ?? ''}`);
-  error.name = elements(body, 'Code')[0] ?? `Http${status}`;
-  throw error;
+  const message = `${service} ${operation}: ${status} ${elements(body, 'Message')[0] ?? ''}`;
+  throw awsError(elements(body, 'Code')[0] ?? `Http${status}`, message);
 }

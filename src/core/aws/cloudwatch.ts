@@ -1,7 +1,7 @@
 /** Reads metrics and alarms of an endpoint and of a stack from CloudWatch. */
 
 import { callAws } from './aws-json.ts';
-import type { AwsClient } from './aws-post.ts';
+import { type AwsClient, awsError } from './aws-post.ts';
 
 const HOUR_S = 3600;
 
@@ -54,11 +54,7 @@ export async function hourlyCalls(
   });
   // CloudWatch answers 200 for a question that it could not answer, without values.
   const failed = MetricDataResults.find(({ StatusCode = '' }) => ['InternalError', 'Forbidden'].includes(StatusCode));
-  if (failed) {
-    const error = new Error('GetMetricData gave no values');
-    error.name = `CloudWatch${failed.StatusCode}`;
-    throw error;
-  }
+  if (failed) throw awsError(`CloudWatch${failed.StatusCode}`, 'GetMetricData gave no values');
   const hours = new Map<string, HourlyCalls>();
   for (const { Id, Timestamps = [], Values = [] } of MetricDataResults) {
     const { variant, of } = asked[Number(Id.slice(1))] ?? {};

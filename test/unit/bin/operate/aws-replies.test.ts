@@ -37,7 +37,7 @@ test.each<[string, RequestListener]>([
   ['no head', () => {}],
   ['no end of the body', (_, response) => void response.write('{')],
 ])('a reply with %s is not waited for', async (_, listener) => {
-  const ask = (client: LambdaClient) => postToAws(client, 'ssm', { headers: {}, body: '{}', isRead: true }, 100);
+  const ask = (client: LambdaClient) => postToAws(client, 'ssm', 'GetX', { headers: {}, body: '{}' }, 100);
   expect(await answeredBy(listener, ask)).toBe('TimeoutError: 127.0.0.1 did not answer within 0.1 s');
 });
 
