@@ -6,7 +6,7 @@ import { type CanaryFinding, type CanaryState, reportPath } from './state.ts';
 const NOT_REACHED: CanaryFinding = { outcome: 'skipped', detail: 'not reached' };
 
 const rowsOf = ({ findings }: CanaryState) =>
-  ASSERTION_IDS.map((id) => ({ id, ...assertionOf(id), ...(findings[id] ?? NOT_REACHED) }));
+  ASSERTION_IDS.map((id) => ({ ...assertionOf(id), ...(findings[id] ?? NOT_REACHED) }));
 
 /** @returns the number of assertions by outcome */
 export function countsOf(state: CanaryState): Record<CanaryFinding['outcome'], number> {

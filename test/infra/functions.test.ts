@@ -1,6 +1,6 @@
 /** The configuration that all functions have in common, and the log groups. */
 import { REPLAY_DISK_MIB } from '../../src/core/contract/replay.ts';
-import { readEnvironment, readReplayEnvironment } from '../../src/core/settings/environment.ts';
+import { readEnvironment, readForwardEnvironment, readReplayEnvironment } from '../../src/core/settings/environment.ts';
 import { flattened, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 const settings = {
@@ -120,4 +120,33 @@ it('gives every log group the configured retention, and deletes it with the stac
     expect(Properties.RetentionInDays).toBe(180);
     expect(DeletionPolicy).toBe('Delete');
   }
+});
+
+const ARTHUR = {
+  ARTHUR_HOST: 'https://app.arthur.ai',
+  ARTHUR_MODEL_ID: 'some-model',
+  ARTHUR_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:arthur-AbCdEf',
+};
+
+it('gives the function for Arthur an environment that its code accepts, without the settings of others', () => {
+  const functions = resourcesOfType(templateOf(ARTHUR), 'AWS::Lambda::Function');
+  const { Environment, Timeout, MemorySize } = flattened(functions.ForwardForwarderFunction?.Properties) as {
+    Environment: { Variables: Record<string, string> };
+    Timeout: number;
+    MemorySize: number;
+  };
+  expect([Timeout, MemorySize]).toEqual([900, 1024]);
+  expect(readForwardEnvironment(Environment.Variables)).toMatchObject({
+    ...ARTHUR,
+    ARTHUR_S3_PREFIX: 'my-endpoint/',
+    ARTHUR_S3_SUFFIX: '.jsonl',
+    BUDGET_TABLE: '<BudgetTable>',
+    QUEUE_URL: '<ForwardEvents>',
+    DEAD_LETTERS_URL: '<ForwardDeadLetters>',
+    RETRY_SECONDS: 60,
+    STACK_PREFIX: 'test',
+  });
+  // For the captures of a judge, which are not forwarded.
+  expect(Environment.Variables).toHaveProperty('BEDROCK_MODEL_ID');
+  expect(Environment.Variables).not.toHaveProperty('MLFLOW_TRACKING_URI');
 });

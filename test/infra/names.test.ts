@@ -1,6 +1,6 @@
 /** The names of deployed resources. Stacks with different prefixes do not collide. */
 import { resourceNames } from '../../src/core/contract/names.ts';
-import { flattened, resourcesOf, resourcesOfType, templateOf, testApp, testStack } from '../helpers/synth.ts';
+import { flattened, resourcesOf, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 const LONGEST = 'a'.repeat(30);
 
@@ -28,23 +28,6 @@ function namesOf(settings: Record<string, string>): { type: string; name: string
   });
 }
 
-it('gives resources their documented names', () => {
-  const names = namesOf({ STACK_PREFIX: 'prod' }).map(({ name }) => name);
-  expect(names).toEqual(
-    expect.arrayContaining([
-      'sagemaker-data-capture-processing-prod',
-      'sagemaker-data-capture-processor-prod',
-      'sagemaker-data-capture-evaluator-prod',
-      'sagemaker-data-capture-monitoring-prod',
-      'sagemaker-data-capture-replay-prod',
-      'sagemaker-s3-event-rule-prod',
-      '/aws/vendedlogs/states/sagemaker-monitoring-prod',
-      'SageMakerMonitoring-prod',
-      'sagemaker-monitoring-prod-RunFailed',
-    ]),
-  );
-});
-
 it('stays within all limits with the longest prefix', () => {
   const names = namesOf({ STACK_PREFIX: LONGEST });
   expect(names.length).toBeGreaterThan(20);
@@ -64,16 +47,6 @@ it('shares no name and no export between two prefixes', () => {
   });
   expect(one?.filter((name) => two?.includes(name))).toEqual([]);
   expect(one?.length).toBe(two?.length);
-});
-
-it('allows two stacks in one app, each with separate metrics', () => {
-  const app = testApp();
-  const stacks = ['one', 'two'].map((STACK_PREFIX) => testStack({ STACK_PREFIX }, app));
-  expect(app.synth().stacks.map(({ stackName }) => stackName)).toEqual([
-    'SageMakerInferenceMonitoringStack-one',
-    'SageMakerInferenceMonitoringStack-two',
-  ]);
-  expect(new Set(stacks.map(({ stackName }) => stackName)).size).toBe(2);
 });
 
 it('writes its outputs as parameters below the prefix, one after the other', () => {

@@ -4,16 +4,12 @@
  */
 import { readdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import {
-  CreateStackCommand,
-  DescribeStacksCommand,
-  waitUntilStackCreateComplete,
-} from '@aws-sdk/client-cloudformation';
 import { PutFunctionConcurrencyCommand } from '@aws-sdk/client-lambda';
 import { DescribeExecutionCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import type { AwsClients } from '../../bin/operate/aws-clients.ts';
 import { emulatedClients } from '../../local/servers/emulated-clients.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
+import { createStack, inlineFunction, ROLE_ARN } from '../helpers/emulated-stack.ts';
 
 /** The error that AWS reports for each function body. */
 const CASES: Record<string, { code: string; timeout?: number; error: string; message: string }> = {
@@ -51,66 +47,33 @@ const CASES: Record<string, { code: string; timeout?: number; error: string; mes
   },
 };
 
-const template = {
-  Resources: {
-    Role: {
-      Type: 'AWS::IAM::Role',
-      Properties: {
-        AssumeRolePolicyDocument: {
-          Version: '2012-10-17',
-          Statement: [
-            {
-              Effect: 'Allow',
-              Principal: { Service: ['lambda.amazonaws.com', 'states.amazonaws.com'] },
-              Action: 'sts:AssumeRole',
-            },
-          ],
+/** A state machine that calls the function of a case. */
+const machineOf = (name: string): object => ({
+  Type: 'AWS::StepFunctions::StateMachine',
+  Properties: {
+    RoleArn: ROLE_ARN,
+    Definition: {
+      StartAt: 'Call',
+      States: {
+        Call: {
+          Type: 'Task',
+          Resource: 'arn:aws:states:::lambda:invoke',
+          Parameters: { FunctionName: { 'Fn::GetAtt': [`${name}Function`, 'Arn'] }, Payload: {} },
+          // The name is correct if a Retry that lists only this name applies.
+          Retry: [{ ErrorEquals: [CASES[name]?.error], IntervalSeconds: 1, MaxAttempts: 1 }],
+          End: true,
         },
       },
     },
-    ...Object.fromEntries(
-      Object.entries(CASES).flatMap(([name, { code, timeout }]) => [
-        [
-          `${name}Function`,
-          {
-            Type: 'AWS::Lambda::Function',
-            Properties: {
-              Runtime: 'nodejs24.x',
-              Handler: 'index.handler',
-              Role: { 'Fn::GetAtt': ['Role', 'Arn'] },
-              Timeout: timeout ?? 60,
-              FunctionName: name,
-              Code: { ZipFile: code },
-            },
-          },
-        ],
-        [
-          `${name}Machine`,
-          {
-            Type: 'AWS::StepFunctions::StateMachine',
-            Properties: {
-              RoleArn: { 'Fn::GetAtt': ['Role', 'Arn'] },
-              Definition: {
-                StartAt: 'Call',
-                States: {
-                  Call: {
-                    Type: 'Task',
-                    Resource: 'arn:aws:states:::lambda:invoke',
-                    Parameters: { FunctionName: { 'Fn::GetAtt': [`${name}Function`, 'Arn'] }, Payload: {} },
-                    // The name is correct if a Retry that lists only this name applies.
-                    Retry: [{ ErrorEquals: [CASES[name]?.error], IntervalSeconds: 1, MaxAttempts: 1 }],
-                    End: true,
-                  },
-                },
-              },
-            },
-          },
-        ],
-      ]),
-    ),
   },
-  Outputs: Object.fromEntries(Object.keys(CASES).map((name) => [name, { Value: { Ref: `${name}Machine` } }])),
-};
+});
+
+const resources = Object.fromEntries(
+  Object.entries(CASES).flatMap(([name, { code, timeout }]) => [
+    [`${name}Function`, inlineFunction(name, code, timeout)],
+    [`${name}Machine`, machineOf(name)],
+  ]),
+);
 
 describe('error names in the emulated AWS', () => {
   let ministack: MiniStack;
@@ -120,20 +83,9 @@ describe('error names in the emulated AWS', () => {
   beforeAll(async () => {
     ministack = await startMiniStack({ env: { SFN_WAIT_SCALE: '0.1' } });
     clients = emulatedClients(ministack);
-    await clients.cloudFormation.send(
-      new CreateStackCommand({
-        StackName: 'errors',
-        TemplateBody: JSON.stringify(template),
-        Capabilities: ['CAPABILITY_IAM'],
-      }),
-    );
-    await waitUntilStackCreateComplete(
-      { client: clients.cloudFormation, maxWaitTime: 60, minDelay: 1, maxDelay: 1 },
-      { StackName: 'errors' },
-    );
-    const { Stacks } = await clients.cloudFormation.send(new DescribeStacksCommand({ StackName: 'errors' }));
+    const names = Object.fromEntries(Object.keys(CASES).map((name) => [name, `${name}Machine`]));
+    machines = await createStack(clients.cloudFormation, 'errors', resources, names);
     await allowNoInvocation('Throttled');
-    machines = Object.fromEntries((Stacks?.[0]?.Outputs ?? []).map((o) => [o.OutputKey ?? '', o.OutputValue ?? '']));
   });
 
   afterAll(() => ministack.stop());

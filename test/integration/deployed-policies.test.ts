@@ -3,11 +3,6 @@
  * holds their actions against the calls of each function.
  */
 import { Agent } from 'node:https';
-import {
-  CreateStackCommand,
-  DescribeStacksCommand,
-  waitUntilStackCreateComplete,
-} from '@aws-sdk/client-cloudformation';
 import { IAMClient, PutRolePolicyCommand } from '@aws-sdk/client-iam';
 import type { LambdaClient } from '@aws-sdk/client-lambda';
 import { CreateSecretCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
@@ -25,6 +20,7 @@ import { DeployedPipeline } from '../helpers/deployed-pipeline.ts';
 import { startDeployedReader } from '../helpers/deployed-reader.ts';
 import { DeployedReplay, numberedCapture, received } from '../helpers/deployed-replay.ts';
 import { emulated } from '../helpers/emulated.ts';
+import { createStack, inlineFunction } from '../helpers/emulated-stack.ts';
 import { type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
 import { itemsOf } from '../helpers/otlp-decoded.ts';
 import { expectPublished } from '../helpers/published-json.ts';
@@ -63,56 +59,26 @@ async function makeSecrets(secrets: object[]): Promise<string[]> {
 
 /** The functions of a person's scorers: one that is named by its version, and one by an alias. */
 const SCORERS = {
-  Resources: {
-    Role: {
-      Type: 'AWS::IAM::Role',
-      Properties: {
-        AssumeRolePolicyDocument: {
-          Version: '2012-10-17',
-          Statement: [{ Effect: 'Allow', Principal: { Service: ['lambda.amazonaws.com'] }, Action: 'sts:AssumeRole' }],
-        },
-      },
-    },
-    Scores: {
-      Type: 'AWS::Lambda::Function',
-      Properties: {
-        Runtime: 'nodejs24.x',
-        Handler: 'index.handler',
-        Role: { 'Fn::GetAtt': ['Role', 'Arn'] },
-        FunctionName: 'scores',
-        Code: {
-          ZipFile:
-            'exports.handler = async ({ scorer, records }) => ({ results: records.map(({ reply }) => ({ name: scorer, usd: 0.001, value: reply.text.length })) });',
-        },
-      },
-    },
-    Fixed: { Type: 'AWS::Lambda::Version', Properties: { FunctionName: { Ref: 'Scores' } } },
-    Live: {
-      Type: 'AWS::Lambda::Alias',
-      Properties: {
-        FunctionName: { Ref: 'Scores' },
-        FunctionVersion: { 'Fn::GetAtt': ['Fixed', 'Version'] },
-        Name: 'live',
-      },
+  Scores: inlineFunction(
+    'scores',
+    'exports.handler = async ({ scorer, records }) => ({ results: records.map(({ reply }) => ({ name: scorer, usd: 0.001, value: reply.text.length })) });',
+  ),
+  Fixed: { Type: 'AWS::Lambda::Version', Properties: { FunctionName: { Ref: 'Scores' } } },
+  Live: {
+    Type: 'AWS::Lambda::Alias',
+    Properties: {
+      FunctionName: { Ref: 'Scores' },
+      FunctionVersion: { 'Fn::GetAtt': ['Fixed', 'Version'] },
+      Name: 'live',
     },
   },
-  Outputs: { fixed: { Value: { Ref: 'Fixed' } }, live: { Value: { Ref: 'Live' } } },
 };
 
 /** @returns SCORER_FUNCTIONS */
 async function makeScorers(): Promise<string> {
-  const { cloudFormation } = environment.clients;
-  const StackName = 'scorers';
-  await cloudFormation.send(
-    new CreateStackCommand({ StackName, TemplateBody: JSON.stringify(SCORERS), Capabilities: ['CAPABILITY_IAM'] }),
-  );
-  await waitUntilStackCreateComplete(
-    { client: cloudFormation, maxWaitTime: 60, minDelay: 1, maxDelay: 1 },
-    { StackName },
-  );
-  const { Stacks } = await cloudFormation.send(new DescribeStacksCommand({ StackName }));
-  const made = (Stacks?.[0]?.Outputs ?? []).map(({ OutputKey = '', OutputValue: arn }) => [
-    `length_${OutputKey}`,
+  const arns = await createStack(environment.clients.cloudFormation, 'scorers', SCORERS, { fixed: 'Fixed', live: 'Live' });
+  const made = Object.entries(arns).map(([name, arn]) => [
+    `length_${name}`,
     { arn, values: 'number', usdPerRecord: 0.001 },
   ]);
   return JSON.stringify(Object.fromEntries(made));
