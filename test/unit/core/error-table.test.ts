@@ -40,8 +40,8 @@ and the resource. It does not have that program’s own words, which can quote c
 ${entries.map(({ name, meaning, repair, retried }) => `| \`${name}\` | ${meaning} | ${retried} | ${repair} |`).join('\n')}
 `;
 
-/** Named alike: other programs' errors without a name, errors that are caught, of a reply, a setting. */
-const NO_REASONS = ['NoReplyError', 'QUALITY_OBJECTIVES', 'Unknown', 'UnknownScorer', 'Words'];
+/** Named alike: other programs' errors without a name, errors that are caught, of a reply. */
+const NO_REASONS = ['NoReplyError', 'Unknown', 'UnknownScorer', 'Words'];
 
 const code = globSync(['bin/**/*.ts', 'lambda/**/*.ts', 'lib/**/*.ts', 'src/**/*.ts'])
   .map((path) => readFileSync(path, 'utf8'))
