@@ -7,7 +7,7 @@ import { connectRedaction } from '../../src/captures/redact/redaction.ts';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
 import type { EvaluateReceipt } from '../../src/core/contract/receipts.ts';
-import { countingThrottles, logged } from '../../src/core/process/logging.ts';
+import { logged } from '../../src/core/process/logging.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { AdaptiveLimiter } from '../../src/judge/calls/limiter.ts';
 import { connectBatchJudge, connectBudget, connectJudge, judgeOf } from '../../src/judge/connect.ts';
@@ -75,10 +75,8 @@ async function processChunk(request: ChunkRequest, deps: ChunkDependencies) {
 // A direct invocation evaluates traces that exist. It has no phase, so that each result is a receipt.
 const sum = (results: unknown[]) => sumEvaluations(results as EvaluateReceipt[]);
 
-export const handler = logged<unknown, unknown>(
-  countingThrottles(environment.STACK_PREFIX, (event, context) =>
-    handleChunks<unknown, ReturnType<typeof sum>>(event, context, connected, processChunk, sum, {
-      traced: true,
-    }).finally(learned.save),
-  ),
+export const handler = logged<unknown, unknown>(environment.STACK_PREFIX, (event, context) =>
+  handleChunks<unknown, ReturnType<typeof sum>>(event, context, connected, processChunk, sum, {
+    traced: true,
+  }).finally(learned.save),
 );

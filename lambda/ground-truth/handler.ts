@@ -3,7 +3,7 @@ import type { Context } from 'aws-lambda';
 import { connectRedaction } from '../../src/captures/redact/redaction.ts';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import type { TruthRequest, TruthResult } from '../../src/core/contract/ground-truth.ts';
-import { countingThrottles, logged } from '../../src/core/process/logging.ts';
+import { logged } from '../../src/core/process/logging.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { joinLabels } from '../../src/ground-truth/join/join-labels.ts';
 import { readLabelFiles } from '../../src/ground-truth/labels/read-files.ts';
@@ -36,4 +36,4 @@ const handle = async (request: TruthRequest, context: Context): Promise<TruthRes
     lock: new Lock({ table, owner: request.run.name }),
   });
 
-export const handler = logged(countingThrottles(environment.STACK_PREFIX, handle));
+export const handler = logged(environment.STACK_PREFIX, handle);

@@ -2,7 +2,7 @@
 import { BedrockClient } from '@aws-sdk/client-bedrock';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import type { JudgeBatchRequest, JudgeBatchResult } from '../../src/core/contract/payloads.ts';
-import { countingThrottles, logged } from '../../src/core/process/logging.ts';
+import { logged } from '../../src/core/process/logging.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { isRedacted } from '../../src/core/settings/redact-setting.ts';
 import { firstModel, parseJudgeId } from '../../src/judge/judge-id.ts';
@@ -21,4 +21,4 @@ const dependencies = {
 
 const handle = ({ run: { name } }: JudgeBatchRequest): Promise<JudgeBatchResult> => checkBatch(name, dependencies);
 
-export const handler = logged(countingThrottles(environment.STACK_PREFIX, handle));
+export const handler = logged(environment.STACK_PREFIX, handle);

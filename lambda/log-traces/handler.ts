@@ -2,7 +2,7 @@
 
 import { connectRedaction } from '../../src/captures/redact/redaction.ts';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
-import { countingThrottles, logged } from '../../src/core/process/logging.ts';
+import { logged } from '../../src/core/process/logging.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { connectLimits } from '../../src/limits/limits.ts';
 import { limitsTable } from '../../src/limits/table.ts';
@@ -18,8 +18,6 @@ const mlflow = connectMlflow(environment, storage.s3, limits.mlflow);
 const redacted = connectRedaction(environment);
 const connected = { storage, redacted, limits, mlflow, table: limitsTable(environment) };
 
-export const handler = logged<unknown, unknown>(
-  countingThrottles(environment.STACK_PREFIX, (event, context) =>
-    handleChunks(event, context, connected, logChunk, sumLogCounts),
-  ),
+export const handler = logged<unknown, unknown>(environment.STACK_PREFIX, (event, context) =>
+  handleChunks(event, context, connected, logChunk, sumLogCounts),
 );

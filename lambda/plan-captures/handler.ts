@@ -1,7 +1,7 @@
 /** PlanCaptures: the execution's input → a manifest of chunks in the work bucket. */
 import type { Context } from 'aws-lambda';
 import type { PlanRequest, PlanResult } from '../../src/core/contract/payloads.ts';
-import { countingThrottles, logged } from '../../src/core/process/logging.ts';
+import { logged } from '../../src/core/process/logging.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { judgeModels } from '../../src/judge/judge-id.ts';
 import { connectLearned } from '../../src/judge/models/learned.ts';
@@ -20,4 +20,4 @@ const handle = async (request: PlanRequest, context: Context): Promise<PlanResul
   return planCaptures(request, { ...dependencies, environment: taught, remainingMs });
 };
 
-export const handler = logged(countingThrottles(environment.STACK_PREFIX, handle));
+export const handler = logged(environment.STACK_PREFIX, handle);

@@ -1,9 +1,8 @@
 /** PlanReplay: the execution's input → the schedule, split into shards, in the work bucket. */
-import type { Context } from 'aws-lambda';
 import { connectRedaction } from '../../src/captures/redact/redaction.ts';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import type { ReplayPlanRequest, ReplayPlanResult } from '../../src/core/contract/replay.ts';
-import { countingThrottles, logged } from '../../src/core/process/logging.ts';
+import { logged } from '../../src/core/process/logging.ts';
 import { readReplayEnvironment } from '../../src/core/settings/environment.ts';
 import { watchJudgeModels } from '../../src/judge/model-watch.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
@@ -15,15 +14,13 @@ const mlflow = connectMlflow(environment, storage.s3);
 const redacted = connectRedaction(environment);
 const checkJudgeModel = watchJudgeModels([environment.BEDROCK_MODEL_ID]);
 
-export const handler = logged<ReplayPlanRequest, ReplayPlanResult>(
-  countingThrottles(environment.STACK_PREFIX, (request, context: Context) =>
-    planReplay(request, {
-      storage,
-      environment,
-      mlflow,
-      checkJudgeModel,
-      redacted,
-      remainingMs: () => context.getRemainingTimeInMillis(),
-    }),
-  ),
+export const handler = logged<ReplayPlanRequest, ReplayPlanResult>(environment.STACK_PREFIX, (request, context) =>
+  planReplay(request, {
+    storage,
+    environment,
+    mlflow,
+    checkJudgeModel,
+    redacted,
+    remainingMs: () => context.getRemainingTimeInMillis(),
+  }),
 );

@@ -1,5 +1,4 @@
 /** ReplayShard: sends the requests of one shard at their scheduled times and measures them. It is never retried. */
-import type { Context } from 'aws-lambda';
 import { connectRedaction } from '../../src/captures/redact/redaction.ts';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import { type ReplayShardRequest, replayShardRequestSchema } from '../../src/core/contract/replay.ts';
@@ -11,7 +10,7 @@ const environment = readReplayEnvironment();
 const storage = new Storage(createS3Client());
 const redacted = connectRedaction(environment);
 
-export const handler = logged<ReplayShardRequest, ShardCounts>(async (event, context: Context) =>
+export const handler = logged<ReplayShardRequest, ShardCounts>(environment.STACK_PREFIX, async (event, context) =>
   replayShard(replayShardRequestSchema.parse(event), {
     storage,
     environment,

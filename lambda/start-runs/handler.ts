@@ -12,7 +12,7 @@ const environment = readEnvironment();
 const storage = new Storage(createS3Client());
 const stepFunctions = new SFNClient({});
 
-export const handler = logged<{ Records: QueuedEvent[] }, SQSBatchResponse>(({ Records }) =>
+export const handler = logged<{ Records: QueuedEvent[] }, SQSBatchResponse>(environment.STACK_PREFIX, ({ Records }) =>
   startRun(Records, {
     storage,
     workBucket: environment.WORK_BUCKET,

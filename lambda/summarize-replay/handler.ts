@@ -1,9 +1,8 @@
 /** SummarizeReplay: the results of all shards → the figures, the MLflow run, and whether the execution must fail. */
 import { SFNClient } from '@aws-sdk/client-sfn';
-import type { Context } from 'aws-lambda';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import { replayEndSchema, type SummarizeReplayResult } from '../../src/core/contract/replay.ts';
-import { countingThrottles, logged } from '../../src/core/process/logging.ts';
+import { logged } from '../../src/core/process/logging.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { summarizeReplay } from '../../src/replay/cloud/summarize/summarize-replay.ts';
@@ -15,7 +14,8 @@ const mlflow = connectMlflow(environment, storage.s3);
 const stepFunctions = new SFNClient({});
 
 export const handler = logged<unknown, Partial<SummarizeReplayResult>>(
-  countingThrottles(environment.STACK_PREFIX, async (request, context: Context) =>
+  environment.STACK_PREFIX,
+  async (request, context) =>
     summarizeReplay(replayEndSchema.parse(request), {
       storage,
       workBucket: environment.WORK_BUCKET,
@@ -27,5 +27,4 @@ export const handler = logged<unknown, Partial<SummarizeReplayResult>>(
       },
       remainingMs: () => context.getRemainingTimeInMillis(),
     }),
-  ),
 );

@@ -8,7 +8,7 @@ import type { RunMetric } from '../../src/core/contract/metric-names.ts';
 import type { SummarizeRequest, SummarizeResult } from '../../src/core/contract/payloads.ts';
 import { replayKeys, workKeys } from '../../src/core/contract/work-keys.ts';
 import { causeOf, withinCause } from '../../src/core/errors/cause.ts';
-import { countingThrottles, createMetrics, logged, logger } from '../../src/core/process/logging.ts';
+import { createMetrics, logged, logger } from '../../src/core/process/logging.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { startForWaiting } from '../../src/ground-truth/start-waiting.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
@@ -93,7 +93,7 @@ const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Conte
   return { ...result, ok, error: name, cause: withinCause(cause) };
 };
 
-export const handler = logged(countingThrottles(environment.STACK_PREFIX, handle));
+export const handler = logged(environment.STACK_PREFIX, handle);
 
 /** The labels that came before these captures have predictions now. */
 async function startLabels({ run, lines }: RunSummary): Promise<void> {

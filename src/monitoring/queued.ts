@@ -1,8 +1,11 @@
 /** Works on the messages of a queue. After a failure, SQS delivers a message again for a day, with growing waits. */
 import { BatchProcessor, EventType, processPartialResponse } from '@aws-lambda-powertools/batch';
+import { MetricUnit } from '@aws-lambda-powertools/metrics';
 import type { SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda';
+import { callAws } from '../core/aws/aws-json.ts';
+import type { Storage } from '../core/aws/storage.ts';
 import { PermanentError, RetryableError } from '../core/errors/errors.ts';
-import { logger } from '../core/process/logging.ts';
+import { createMetrics, logged, logger } from '../core/process/logging.ts';
 import type { ForwardEnvironment } from '../core/settings/environment.ts';
 import { fileIn } from './start-run.ts';
 
@@ -14,6 +17,29 @@ export interface QueueDependencies {
   late(): void;
   /** The verb for the log, such as `forwarded`. */
   done: string;
+}
+
+/** What the handler of a queue gives to its work. */
+type Queue<Metric> = Pick<QueueDependencies, 'sqs'> & {
+  /** Until Lambda ends the function. */
+  remainingMs(): number;
+  count(metric: Metric, value: number): void;
+};
+
+/** Makes the handler of a function that reads a queue. Its counts are published with each invocation. */
+export function queueHandler<Metric extends string>(
+  { STACK_PREFIX }: Pick<ForwardEnvironment, 'STACK_PREFIX'>,
+  { s3 }: Storage,
+  handle: (event: SQSEvent, queue: Queue<Metric>) => Promise<SQSBatchResponse>,
+) {
+  const metrics = createMetrics(STACK_PREFIX);
+  const sqs: QueueDependencies['sqs'] = (operation, input) => callAws(s3, 'sqs', operation, input);
+  const count = (metric: Metric, value: number) => metrics.addMetric(metric, MetricUnit.Count, value);
+  return logged<SQSEvent, SQSBatchResponse>(STACK_PREFIX, (event, context) =>
+    handle(event, { sqs, count, remainingMs: () => context.getRemainingTimeInMillis() }).finally(() =>
+      metrics.publishStoredMetrics(),
+    ),
+  );
 }
 
 const LONGEST_WAIT_SECONDS = 3600;

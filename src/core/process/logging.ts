@@ -25,11 +25,14 @@ function logHeap(): void {
 /**
  * Wraps a handler so that it logs its request, its result, and every failure with name, message and causes. It throws a
  * bare error, because Lambda's runtime logs every field of an error and Step Functions stores its stack in the history of
- * the execution. A request contains pointers to captures, never their payloads. The first request also logs V8's heap.
+ * the execution. A request contains pointers to captures, never their payloads. The first request also logs V8's heap, and
+ * each publishes how often it was throttled.
  */
 export function logged<Request, Result>(
+  stackPrefix: string,
   handle: (request: Request, context: Context) => Promise<Result>,
 ): (request: Request, context: Context) => Promise<Result> {
+  const metrics = createMetrics(stackPrefix);
   let isCold = true;
   return async (request, context) => {
     logger.addContext(context);
@@ -44,6 +47,8 @@ export function logged<Request, Result>(
       const failure = error instanceof Error ? error : toNamedError(error);
       logger.error('failed', { request, milliseconds: Date.now() - startedAt, error: failure } as never);
       throw bareError(error);
+    } finally {
+      publishThrottles(metrics);
     }
   };
 }
@@ -59,21 +64,11 @@ export function createMetrics(stackPrefix: string): Metrics {
   return metrics;
 }
 
-/** Wraps a handler so that it publishes how often the services that it uses have throttled it, and how long it has chunks wait. */
-export function countingThrottles<Request, Context, Result>(
-  stackPrefix: string,
-  handle: (request: Request, context: Context) => Promise<Result>,
-): (request: Request, context: Context) => Promise<Result> {
-  const metrics = createMetrics(stackPrefix);
-  return async (request, context) => {
-    try {
-      return await handle(request, context);
-    } finally {
-      const counts = Object.entries(drainThrottles()).filter(([, count]) => count > 0);
-      for (const [by, count] of counts) {
-        metrics.addMetric(THROTTLE_METRICS[by as keyof typeof THROTTLE_METRICS], MetricUnit.Count, count);
-      }
-      if (counts.length > 0) metrics.publishStoredMetrics();
-    }
-  };
+/** Publishes how often the services that the function uses have throttled it, and how long it has chunks wait. */
+function publishThrottles(metrics: Metrics): void {
+  const counts = Object.entries(drainThrottles()).filter(([, count]) => count > 0);
+  for (const [by, count] of counts) {
+    metrics.addMetric(THROTTLE_METRICS[by as keyof typeof THROTTLE_METRICS], MetricUnit.Count, count);
+  }
+  if (counts.length > 0) metrics.publishStoredMetrics();
 }

@@ -50,7 +50,9 @@ afterEach(() => jest.restoreAllMocks());
 async function toldOf(error: unknown): Promise<string> {
   const context = { awsRequestId: 'r', functionName: 'f', memoryLimitInMB: '1', invokedFunctionArn: 'a' };
   if (error instanceof Error) logger.warn('a warning', error);
-  const end = await logged(() => Promise.reject(error))({}, context as never).catch((thrown: unknown) => thrown);
+  const end = await logged('prod', () => Promise.reject(error))({}, context as never).catch(
+    (thrown: unknown) => thrown,
+  );
   return [
     written,
     inspect(end, { depth: 9, showHidden: true }),
