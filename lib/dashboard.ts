@@ -5,8 +5,12 @@ import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
-import type { LabelMetric, QualityMetric, RunMetric } from '../src/core/contract/metric-names.ts';
-import { QUALITY_DIMENSIONS, RESOURCE_METRICS, THROTTLE_METRICS } from '../src/core/contract/metric-names.ts';
+import {
+  QUALITY_DIMENSIONS,
+  RESOURCE_METRICS,
+  type StackMetric,
+  THROTTLE_METRICS,
+} from '../src/core/contract/metric-names.ts';
 import { resourceNames } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { objectivesOf } from '../src/quality/objectives.ts';
@@ -58,12 +62,8 @@ export function monitoringDashboard(scope: Construct, props: MonitoringDashboard
 }
 
 /** Metrics of ours. @param labels by the metrics' names */
-const own = (
-  prefix: string,
-  period: Duration,
-  labels: Partial<Record<RunMetric | LabelMetric, string>>,
-): cloudwatch.IMetric[] =>
-  Object.entries(labels).map(([name, label]) => runMetric(prefix, name as RunMetric, period).with({ label }));
+const own = (prefix: string, period: Duration, labels: Partial<Record<StackMetric, string>>): cloudwatch.IMetric[] =>
+  Object.entries(labels).map(([name, label]) => runMetric(prefix, name as StackMetric, period).with({ label }));
 
 function today(prefix: string): cloudwatch.IWidget {
   return new cloudwatch.SingleValueWidget({
@@ -84,12 +84,12 @@ function quality(settings: Settings): cloudwatch.IWidget[][] {
   const objectives = [...watched, ...truths];
   if (objectives.length === 0) return [];
   const { STACK_PREFIX: prefix } = settings;
-  const found = (metric: QualityMetric, dimensions: string, statistic: string): string =>
+  const found = (metric: StackMetric, dimensions: string, statistic: string): string =>
     `SEARCH('{${RESOURCE_METRICS.namespace},${RESOURCE_METRICS.dimension},${dimensions}} MetricName="${metric}" ${RESOURCE_METRICS.dimension}="${prefix}"', '${statistic}', ${HOUR.toSeconds()})`;
   const { scorer, variant } = QUALITY_DIMENSIONS;
   const search = (expression: string, label: string): cloudwatch.IMetric =>
     new cloudwatch.MathExpression({ expression, label, period: HOUR, usingMetrics: {} });
-  const ofObjective = (metric: QualityMetric, id: string) =>
+  const ofObjective = (metric: StackMetric, id: string) =>
     runMetric(prefix, metric, HOUR, { [QUALITY_DIMENSIONS.objective]: id }).with({ label: id });
   const missed = objectives.map(({ id }) => ofObjective('QualityMissed', id));
   const byLabels = truths.map(({ id }) => ofObjective('TrueValue', id).with({ statistic: cloudwatch.Stats.AVERAGE }));
@@ -118,8 +118,7 @@ function labels(prefix: string, { files, stateMachine, joiner }: GroundTruth): c
       graph('Labels, per hour', own(prefix, HOUR, METRICS.labels)),
       graph('Runs over labels', [
         ...executions(stateMachine),
-        files.events.events.metricApproximateNumberOfMessagesVisible({ ...LONGEST, label: 'files that wait' }),
-        files.events.deadLetters.metricApproximateNumberOfMessagesVisible({ ...LONGEST, label: 'files not read' }),
+        ...waiting(files.events, 'files that wait', 'files not read'),
       ]),
       graph('Joining labels', [
         joiner.function.metricErrors({ ...SUM, label: 'errors' }),
@@ -129,14 +128,10 @@ function labels(prefix: string, { files, stateMachine, joiner }: GroundTruth): c
   ];
 }
 
-function operations({ stateMachine, events, deadLetters, functions }: MonitoringDashboardProps): cloudwatch.IWidget[] {
+function operations({ stateMachine, functions, ...queues }: MonitoringDashboardProps): cloudwatch.IWidget[] {
   const throttled = Object.values(functions).map((each) => each.metricThrottles(SUM));
   return [
-    graph('Runs', [
-      ...executions(stateMachine),
-      events.metricApproximateNumberOfMessagesVisible({ ...LONGEST, label: 'events that wait' }),
-      deadLetters.metricApproximateNumberOfMessagesVisible({ ...LONGEST, label: 'events not delivered' }),
-    ]),
+    graph('Runs', [...executions(stateMachine), ...waiting(queues, 'events that wait', 'events not delivered')]),
     new cloudwatch.GraphWidget({
       title: 'Duration, longest (ms)',
       width: THIRD,
@@ -158,6 +153,15 @@ function throttles(prefix: string): cloudwatch.IWidget {
   const lines = Object.entries(throttlers).map(([label, name]) => runMetric(prefix, name, PERIOD).with({ label }));
   return graph('Throttled by', [...lines, waitingChunks(prefix, PERIOD)]);
 }
+
+const waiting = (
+  { events, deadLetters }: Pick<AlarmsProps, 'events' | 'deadLetters'>,
+  label: string,
+  lost: string,
+): cloudwatch.IMetric[] => [
+  events.metricApproximateNumberOfMessagesVisible({ ...LONGEST, label }),
+  deadLetters.metricApproximateNumberOfMessagesVisible({ ...LONGEST, label: lost }),
+];
 
 const executions = (stateMachine: IStateMachine): cloudwatch.IMetric[] => [
   stateMachine.metricStarted({ ...SUM, label: 'started' }),

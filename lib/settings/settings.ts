@@ -3,10 +3,9 @@
  * error lists every setting that is wrong or missing. `.env.example` documents each of them.
  */
 
-import { existsSync, readFileSync } from 'node:fs';
-import { parse as parseDotenv } from 'dotenv';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { nearest } from '../../src/core/errors/nearest.ts';
+import { dotenvSettings } from '../../src/core/settings/dotenv-file.ts';
 import {
   type CheckedSettings,
   requiredSettings,
@@ -59,7 +58,7 @@ export function parseSettings(...given: Parameters<typeof examineSettings>): Set
  * that do not prevent the deployment, one sentence each.
  */
 export function readSettings(environment: NodeJS.ProcessEnv = process.env, dotenvFile = '.env') {
-  const dotenv = existsSync(dotenvFile) ? parseDotenv(readFileSync(dotenvFile)) : {};
+  const dotenv = dotenvSettings(dotenvFile);
   const ofEnvironment = Object.fromEntries(
     SETTING_NAMES.map((name) => [name, environment[name]]).filter(([, value]) => value?.trim()),
   );
@@ -83,7 +82,7 @@ const OF_THE_COMMAND_LINE: Readonly<Record<string, string>> = {
 };
 
 /**
- * Maximum number of edits (letters swapped, missing, added or replaced) in a misspelling; also at most a fifth of its
+ * Maximum number of edits (letters missing, added or replaced) in a misspelling; also at most a fifth of its
  * letters. A larger number would match unrelated names.
  */
 const MAX_SLIPS = 2;
@@ -102,28 +101,22 @@ export function slips(
   dotenv: Readonly<Record<string, string | undefined>>,
   environment: Readonly<Record<string, string | undefined>>,
 ): string[] {
-  const given = (variables: Readonly<Record<string, string | undefined>>): string[] =>
-    Object.keys(variables).filter((name) => variables[name] && !names.includes(name));
-  const found: string[] = [];
-  for (const name of given(dotenv)) {
+  const slip = (name: string, place: '.env' | 'The environment'): string[] => {
+    const isOurFile = place === '.env';
     const instead = OF_THE_COMMAND_LINE[name];
     if (instead !== undefined) {
-      if (!dotenv[instead] && !environment[instead]) {
-        found.push(`.env sets ${name}, which only the command line reads; the functions need ${instead}`);
-      }
-      continue;
+      if (!isOurFile || dotenv[instead] || environment[instead]) return [];
+      return [`.env sets ${name}, which only the command line reads; the functions need ${instead}`];
     }
     const near = mistaken(name, names);
-    if (near !== undefined || OURS.test(name))
-      found.push(`.env sets ${name}, which is not a setting of this stack${meant(near)}`);
-  }
-  for (const name of given(environment)) {
-    const near = Object.hasOwn(dotenv, name) || name in OF_THE_COMMAND_LINE ? undefined : mistaken(name, names);
-    if (near !== undefined)
-      found.push(`The environment sets ${name}, which is not a setting of this stack${meant(near)}`);
-  }
-  return found;
+    if (near === undefined && !(isOurFile && OURS.test(name))) return [];
+    const hint = near === undefined ? 'see .env.example' : `did you mean ${near}?`;
+    return [`${place} sets ${name}, which is not a setting of this stack; ${hint}`];
+  };
+  const others = (variables: typeof dotenv): string[] =>
+    Object.keys(variables).filter((name) => variables[name] && !names.includes(name));
+  return [
+    ...others(dotenv).flatMap((name) => slip(name, '.env')),
+    ...others(environment).flatMap((name) => (Object.hasOwn(dotenv, name) ? [] : slip(name, 'The environment'))),
+  ];
 }
-
-const meant = (name: string | undefined): string =>
-  name === undefined ? '; see .env.example' : `; did you mean ${name}?`;

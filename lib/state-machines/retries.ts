@@ -63,12 +63,11 @@ const ENDED_RETRY: RetryProps = {
  * is never sent again.
  */
 const NOT_STARTED_RETRY: RetryProps = {
+  ...TRANSIENT_RETRY,
   errors: [LAMBDA_THROTTLED],
   interval: Duration.seconds(1),
-  backoffRate: 2,
   maxAttempts: 14,
   maxDelay: Duration.seconds(5),
-  jitterStrategy: JitterType.FULL,
 };
 
 /**
