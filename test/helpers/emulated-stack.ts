@@ -25,7 +25,14 @@ export const ROLE_ARN = { 'Fn::GetAtt': ['Role', 'Arn'] };
 
 export const inlineFunction = (FunctionName: string, ZipFile: string, Timeout = 60): object => ({
   Type: 'AWS::Lambda::Function',
-  Properties: { Runtime: 'nodejs24.x', Handler: 'index.handler', Role: ROLE_ARN, Timeout, FunctionName, Code: { ZipFile } },
+  Properties: {
+    Runtime: 'nodejs24.x',
+    Handler: 'index.handler',
+    Role: ROLE_ARN,
+    Timeout,
+    FunctionName,
+    Code: { ZipFile },
+  },
 });
 
 /** @param outputs names of resources by the names of outputs. @returns what they refer to */

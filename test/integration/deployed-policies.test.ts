@@ -76,7 +76,10 @@ const SCORERS = {
 
 /** @returns SCORER_FUNCTIONS */
 async function makeScorers(): Promise<string> {
-  const arns = await createStack(environment.clients.cloudFormation, 'scorers', SCORERS, { fixed: 'Fixed', live: 'Live' });
+  const arns = await createStack(environment.clients.cloudFormation, 'scorers', SCORERS, {
+    fixed: 'Fixed',
+    live: 'Live',
+  });
   const made = Object.entries(arns).map(([name, arn]) => [
     `length_${name}`,
     { arn, values: 'number', usdPerRecord: 0.001 },
