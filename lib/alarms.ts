@@ -233,21 +233,13 @@ export class Alarms extends Construct {
       }),
       ...ONCE_A_DAY,
     });
-    const found = [
-      ['LinesQuarantined', 'QuarantinedLines'],
-      ['JudgeModelEnding', 'JudgeModelEnding'],
-      ['VerdictsHeld', 'HeldVerdicts'],
-    ] as const;
-    for (const [id, metric] of found) this.add(id, { metric: own(metric), ...ONCE_A_DAY });
-    const throttlers = [
-      ['JudgeThrottled', 'judge'],
-      ['MlflowThrottled', 'mlflow'],
-      ['TableThrottled', 'table'],
-    ] as const;
-    for (const [id, by] of throttlers) {
-      const despitePauses = { evaluationPeriods: PERIODS_WITH_PAUSES, datapointsToAlarm: SUSTAINED_PERIODS };
-      this.add(id, { metric: own(THROTTLE_METRICS[by]), ...despitePauses });
-    }
+    this.add('LinesQuarantined', { metric: own('QuarantinedLines'), ...ONCE_A_DAY });
+    this.add('JudgeModelEnding', { metric: own('JudgeModelEnding'), ...ONCE_A_DAY });
+    this.add('VerdictsHeld', { metric: own('HeldVerdicts'), ...ONCE_A_DAY });
+    const despitePauses = { evaluationPeriods: PERIODS_WITH_PAUSES, datapointsToAlarm: SUSTAINED_PERIODS };
+    this.add('JudgeThrottled', { metric: own(THROTTLE_METRICS.judge), ...despitePauses });
+    this.add('MlflowThrottled', { metric: own(THROTTLE_METRICS.mlflow), ...despitePauses });
+    this.add('TableThrottled', { metric: own(THROTTLE_METRICS.table), ...despitePauses });
     this.add('ChunksWaiting', {
       metric: waitingChunks(this.#prefix, Duration.hours(1)),
       figure: WAITING_CHUNKS,

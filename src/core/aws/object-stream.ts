@@ -46,14 +46,8 @@ export async function requestObject(
       const message = 'The capture file was overwritten after this run planned it; start a new run on it';
       throw new PermanentError('CaptureChanged', message, facts, error);
     }
-    if (isMissing(error)) {
-      throw new PermanentError(
-        'CaptureMissing',
-        'The capture file was deleted after this run planned it',
-        facts,
-        error,
-      );
-    }
+    const deleted = 'The capture file was deleted after this run planned it';
+    if (isMissing(error)) throw new PermanentError('CaptureMissing', deleted, facts, error);
     throw namedStorageError(error, where);
   }
 }

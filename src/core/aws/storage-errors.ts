@@ -1,7 +1,14 @@
 /** Names the failures of S3, and distinguishes failures that are worth a retry. */
 
 import { S3ServiceException } from '@aws-sdk/client-s3';
-import { PermanentError, PipelineError, RetryableError, saidBy } from '../errors/errors.ts';
+import {
+  PermanentError,
+  type PermanentErrorName,
+  PipelineError,
+  RetryableError,
+  type RetryableErrorName,
+  saidBy,
+} from '../errors/errors.ts';
 import { jsonIn } from '../values/json-in.ts';
 
 export const httpStatusOf = (error: unknown): number | undefined =>
@@ -52,21 +59,17 @@ export function namedStorageError(error: unknown, where: string): Error {
   const status = httpStatusOf(error);
   const name = error instanceof Error ? error.name : 'Unknown';
   const facts = { got: saidBy(error), where };
-  if (EXPIRED_NAMES.has(name)) {
-    return new RetryableError('CredentialsExpired', 'The credentials for S3 have expired', facts, error);
-  }
-  if (name === 'InvalidObjectState') {
-    return new PermanentError('CaptureArchived', 'S3 has archived the capture file; restore it first', facts, error);
-  }
-  if (status === 403) {
-    const message = 'S3 denied access; without s3:ListBucket, S3 denies access to a missing key as well';
-    return new PermanentError('StorageAccessDenied', message, facts, error);
-  }
-  if (name === 'NoSuchBucket') return new PermanentError('BucketMissing', 'The bucket does not exist', facts, error);
+  const passing = (as: RetryableErrorName, message: string) => new RetryableError(as, message, facts, error);
+  const lasting = (as: PermanentErrorName, message: string) => new PermanentError(as, message, facts, error);
+  if (EXPIRED_NAMES.has(name)) return passing('CredentialsExpired', 'The credentials for S3 have expired');
+  if (name === 'InvalidObjectState')
+    return lasting('CaptureArchived', 'S3 has archived the capture file; restore it first');
+  const denied = 'S3 denied access; without s3:ListBucket, S3 denies access to a missing key as well';
+  if (status === 403) return lasting('StorageAccessDenied', denied);
+  if (name === 'NoSuchBucket') return lasting('BucketMissing', 'The bucket does not exist');
   const isTransient = status === 408 || status === 429 || name === IDLE_CONNECTION;
-  if (status !== undefined && status >= 400 && status < 500 && !isTransient) {
-    return new PermanentError('StorageRefused', 'S3 refused the request', facts, error);
-  }
-  if (isThrottled(error)) return new RetryableError('StorageThrottled', 'S3 throttled every attempt', facts, error);
-  return new RetryableError('StorageUnavailable', 'S3 failed or did not answer', facts, error);
+  if (status !== undefined && status >= 400 && status < 500 && !isTransient)
+    return lasting('StorageRefused', 'S3 refused the request');
+  if (isThrottled(error)) return passing('StorageThrottled', 'S3 throttled every attempt');
+  return passing('StorageUnavailable', 'S3 failed or did not answer');
 }
