@@ -60,12 +60,10 @@ export async function canaryLines(canary: Canary, count: number): Promise<string
 
 /** Yields the lines that SageMaker has captured of an endpoint in the last hours, the newest hour first. */
 export async function* newestLines(canary: Canary, endpoint: string): AsyncGenerator<string> {
-  const { DataCaptureConfig } = await callAws<{ DataCaptureConfig?: { DestinationS3Uri?: string } }>(
-    canary.clients.lambda,
-    'api.sagemaker',
-    'DescribeEndpoint',
-    { EndpointName: endpoint },
-  );
+  type Reply = { DataCaptureConfig?: { DestinationS3Uri?: string } };
+  const input = { EndpointName: endpoint };
+  const { lambda } = canary.clients;
+  const { DataCaptureConfig } = await callAws<Reply>(lambda, 'api.sagemaker', 'DescribeEndpoint', input);
   const place = URL.parse(DataCaptureConfig?.DestinationS3Uri ?? '');
   for (let hours = 0; place && hours < SEARCHED_HOURS; hours += 1) {
     const hour = new Date(Date.now() - hours * HOUR_MS).toISOString().slice(0, 13).replace(/[-T]/g, '/');

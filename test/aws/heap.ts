@@ -47,17 +47,13 @@ export async function readHeapLines(
 
 async function newestLine(lambda: AwsClients['lambda'], logGroupName: string): Promise<HeapLine | undefined> {
   const startTime = Date.now() - SINCE_MS;
+  type Page = { events?: { message: string }[]; nextToken?: string };
   let last: string | undefined;
   let nextToken: string | undefined;
   // A page may be empty although others follow.
   do {
     const input = { logGroupName, startTime, filterPattern: `"${HEAP_MESSAGE}"`, nextToken };
-    const page = await callAws<{ events?: { message: string }[]; nextToken?: string }>(
-      lambda,
-      'logs',
-      'FilterLogEvents',
-      input,
-    );
+    const page = await callAws<Page>(lambda, 'logs', 'FilterLogEvents', input);
     last = page.events?.at(-1)?.message ?? last;
     nextToken = page.nextToken;
   } while (nextToken);

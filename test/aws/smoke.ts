@@ -74,10 +74,7 @@ async function smoke(stack: string | undefined, keep: boolean): Promise<void> {
 try {
   useDotenvRegion();
   const { values } = parseArgs({
-    options: {
-      stack: { type: 'string' },
-      keep: { type: 'boolean', default: false },
-    },
+    options: { stack: { type: 'string' }, keep: { type: 'boolean', default: false } },
   });
   await smoke(values.stack, values.keep);
 } catch (error) {

@@ -13,6 +13,13 @@ export const REQUIRED_SETTINGS = {
   DATA_CAPTURE_S3_BUCKET: 'captures',
 };
 
+/** The settings that have files forwarded to Arthur. */
+export const ARTHUR = {
+  ARTHUR_HOST: 'https://app.arthur.ai',
+  ARTHUR_MODEL_ID: 'some-model',
+  ARTHUR_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:arthur-AbCdEf',
+};
+
 export const ACCOUNT = '123456789012';
 export const REGION = 'eu-west-1';
 

@@ -27,10 +27,6 @@ const folderOf = ({ Properties }: Resource): string => {
   return join(outdir, `asset.${S3Key.replace('.zip', '')}`);
 };
 
-it('has ten functions', () => {
-  expect(functions).toHaveLength(10);
-});
-
 describe.each(functions)('%s', (name, resource) => {
   it('is a single file of at most 2 MB (the evaluator 2.1, the summarizer 2.4), with the process for heavy captures next to those that read them', () => {
     const files = readdirSync(folderOf(resource));

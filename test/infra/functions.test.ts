@@ -1,7 +1,7 @@
 /** The configuration that all functions have in common, and the log groups. */
 import { REPLAY_DISK_MIB } from '../../src/core/contract/replay.ts';
 import { readEnvironment, readForwardEnvironment, readReplayEnvironment } from '../../src/core/settings/environment.ts';
-import { flattened, resourcesOfType, templateOf } from '../helpers/synth.ts';
+import { ARTHUR, flattened, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 const settings = {
   LAMBDA_MEMORY_MB: '2048',
@@ -121,12 +121,6 @@ it('gives every log group the configured retention, and deletes it with the stac
     expect(DeletionPolicy).toBe('Delete');
   }
 });
-
-const ARTHUR = {
-  ARTHUR_HOST: 'https://app.arthur.ai',
-  ARTHUR_MODEL_ID: 'some-model',
-  ARTHUR_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:arthur-AbCdEf',
-};
 
 it('gives the function for Arthur an environment that its code accepts, without the settings of others', () => {
   const functions = resourcesOfType(templateOf(ARTHUR), 'AWS::Lambda::Function');

@@ -3,7 +3,15 @@
 import { readFileSync } from 'node:fs';
 import { build } from 'esbuild';
 import { packagePath } from '../../src/core/process/package-folder.ts';
-import { definitionOf, GROUND_TRUTH, policiesOf, resourcesOf, resourcesOfType, templateOf } from '../helpers/synth.ts';
+import {
+  ARTHUR,
+  definitionOf,
+  GROUND_TRUTH,
+  policiesOf,
+  resourcesOf,
+  resourcesOfType,
+  templateOf,
+} from '../helpers/synth.ts';
 
 const PLACE = {
   GROUND_TRUTH_S3_PREFIX: 's3://labels/churn*/true',
@@ -58,11 +66,6 @@ it('knows the scorers whose questions labels may answer, those of guidelines too
 });
 
 it('watches all functions that are optional by one alarm, within CloudWatch’s limit', () => {
-  const arthur = {
-    ARTHUR_HOST: 'https://arthur.example.com',
-    ARTHUR_MODEL_ID: 'm',
-    ARTHUR_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:arthur-AbCdEf',
-  };
-  const alarms = resourcesOfType(templateOf({ ...PLACE, ...arthur }), 'AWS::CloudWatch::Alarm');
+  const alarms = resourcesOfType(templateOf({ ...PLACE, ...ARTHUR }), 'AWS::CloudWatch::Alarm');
   expect(alarms.AlarmsFunctionErrors?.Properties.Metrics).toHaveLength(10);
 });

@@ -6,7 +6,7 @@ import { PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { acknowledge } from '../../lib/acknowledge.ts';
-import { testApp, testStack } from '../helpers/synth.ts';
+import { ARTHUR, testApp, testStack } from '../helpers/synth.ts';
 import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 jest.mock('../../lib/acknowledge.ts', () => ({ acknowledge: jest.fn() }));
@@ -42,9 +42,7 @@ const EVERYTHING = {
   REPLAY_HEADERS_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:replay-AbCdEf',
   OTLP_ENDPOINT: 'https://otel.example.com',
   OTLP_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:otlp-AbCdEf',
-  ARTHUR_HOST: 'https://app.arthur.ai',
-  ARTHUR_MODEL_ID: 'some-model',
-  ARTHUR_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:arthur-AbCdEf',
+  ...ARTHUR,
 };
 
 function findingsOf(build: (app: App) => void): Finding[] {

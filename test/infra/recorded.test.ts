@@ -6,6 +6,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { Template } from 'aws-cdk-lib/assertions';
 import {
+  ARTHUR,
   definitionOf,
   denialsOf,
   flattened,
@@ -79,9 +80,7 @@ const variants: Record<string, Record<string, string>> = {
   'a prefix with special characters, and a key': {
     DATA_CAPTURE_KMS_KEY_ARN: KEY,
     DATA_CAPTURE_S3_PREFIX: `odd*name?/${'$'}{aws:userid}`,
-    ARTHUR_HOST: 'https://app.arthur.ai',
-    ARTHUR_MODEL_ID: 'some-model',
-    ARTHUR_SECRET_ARN: SECRET,
+    ...{ ...ARTHUR, ARTHUR_SECRET_ARN: SECRET },
     ARTHUR_S3_PREFIX: 'for/arthur*',
   },
   'a receiver of OpenTelemetry': { OTLP_ENDPOINT: 'https://otel.example.com', OTLP_SECRET_ARN: SECRET },
@@ -156,9 +155,7 @@ it('has the recorded resources, and those that optional settings add or change',
   const usual = recordedResources(base);
   const optional = {
     'files for Arthur': {
-      ARTHUR_HOST: 'https://app.arthur.ai',
-      ARTHUR_MODEL_ID: 'some-model',
-      ARTHUR_SECRET_ARN: SECRET,
+      ...ARTHUR,
       // Special characters of a pattern.
       ARTHUR_S3_PREFIX: 'a*b',
       ARTHUR_S3_SUFFIX: '-x.jsonl',

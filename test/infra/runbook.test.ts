@@ -4,7 +4,7 @@ import { globSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'n
 import { join } from 'node:path';
 import { OUTPUT_PARAMETERS } from '../../src/core/contract/names.ts';
 import { parseInput } from '../../src/monitoring/plan/input.ts';
-import { resourcesOf, resourcesOfType, templateOf } from '../helpers/synth.ts';
+import { ARTHUR, resourcesOf, resourcesOfType, templateOf } from '../helpers/synth.ts';
 import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 const runbook = readFileSync('docs/runbook.md', 'utf8');
@@ -12,9 +12,7 @@ const runbook = readFileSync('docs/runbook.md', 'utf8');
 const text = runbook + readFileSync('docs/upgrading.md', 'utf8');
 const template = templateOf({
   OTLP_ENDPOINT: 'https://otel.example.com',
-  ARTHUR_HOST: 'https://app.arthur.ai',
-  ARTHUR_MODEL_ID: 'some-model',
-  ARTHUR_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:arthur-AbCdEf',
+  ...ARTHUR,
   STACK_PREFIX: 'prod',
   QUALITY_OBJECTIVES: '[{"scorer":"safety","atLeast":0.95}]',
   GROUND_TRUTH_S3_PREFIX: 's3://my-labels/churn/',

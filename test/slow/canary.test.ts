@@ -8,25 +8,14 @@ import { DescribeStacksCommand, ListStacksCommand } from '@aws-sdk/client-cloudf
 import { ListFunctionsCommand } from '@aws-sdk/client-lambda';
 import { ListBucketsCommand } from '@aws-sdk/client-s3';
 import { packagePath } from '../../src/core/process/package-folder.ts';
-import { ASSERTION_IDS, type AssertionId, assertionOf } from '../aws/assertions.ts';
+import { ASSERTION_IDS, assertionOf } from '../aws/assertions.ts';
 import { reportPath, statePath } from '../aws/state.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
 
 const PREFIX = 'canary-test';
-/** Assertions that the emulator shows, too. */
-const SKIPPED: AssertionId[] = [
-  'sql-answers',
-  'results-written',
-  'mlflow-signature',
-  'cache-read',
-  'bedrock-throttle',
-  'run-metrics',
-  'map-metrics',
-  'alarms-ok',
-  'logs-delivered',
-  'error-without-type',
-];
+/** Assertions that the emulator cannot show. */
+const SKIPPED = ASSERTION_IDS.filter((id) => assertionOf(id).emulator);
 
 let environment: LocalEnvironment;
 let endpoint: StandInEndpoint;

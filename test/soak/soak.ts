@@ -5,13 +5,14 @@
  */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { ListExecutionsCommand } from '@aws-sdk/client-sfn';
 import { numberFlag, readFlags } from '../../bench/support/flags.ts';
 import { describeError } from '../../local/machine/describe-error.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { cleanEnvironment } from '../../local/servers/ministack.ts';
+import { listedExecutions } from '../../src/core/aws/executions.ts';
 import { forEachConcurrently } from '../../src/core/process/concurrency.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
+import { addCounts, countBy } from '../../src/core/values/counts.ts';
 import type { DeployedPipeline, Outcome } from '../helpers/deployed-pipeline.ts';
 import { FaultyEnvironment } from '../helpers/faulty-environment.ts';
 import { CAPTURE_BUCKET } from '../helpers/local-environment.ts';
@@ -139,7 +140,7 @@ async function deliver(
     const key = faulty.key(file.name, 10 + HOURS);
     await pipeline.put(key, file.lines);
     if (keys.length % 2 === 1) byHand.push(await pipeline.start(pipeline.event(key)));
-    add(counts, file.counts);
+    addCounts(counts, file.counts);
     keys.push(key);
   }
   const listed = new Map<string, string[]>();
@@ -157,7 +158,7 @@ async function backfill(pipeline: DeployedPipeline, counts: SoakCounts, faults: 
   await pipeline.disableRule();
   for (const file of soakFiles(evaluated, records, 'loaded')) {
     await pipeline.put(faulty.key(file.name, 10 + file.hour), file.lines);
-    add(counts, file.counts);
+    addCounts(counts, file.counts);
   }
   log(`${counts.lines} lines are in the bucket`);
   const hours = [0, ...Array.from({ length: HOURS }, (_, hour) => hour)];
@@ -203,29 +204,12 @@ function hasRefused({ summary }: Outcome): boolean {
   return Object.keys(summary?.quarantineReasons ?? {}).some((name) => name.startsWith('Mlflow'));
 }
 
-function statuses(outcomes: readonly Outcome[]): string {
-  const counts: Record<string, number> = {};
-  for (const { status, summary } of outcomes) {
-    const shown = `${status} (${summary?.status ?? 'no summary'})`;
-    counts[shown] = (counts[shown] ?? 0) + 1;
-  }
-  return JSON.stringify(counts);
-}
+const statuses = (outcomes: readonly Outcome[]): string =>
+  JSON.stringify(countBy(outcomes, ({ status, summary }) => `${status} (${summary?.status ?? 'no summary'})`));
 
-function add(total: SoakCounts, more: SoakCounts): void {
-  for (const name of Object.keys(total) as (keyof SoakCounts)[]) total[name] += more[name];
-}
-
-async function executions(pipeline: DeployedPipeline): Promise<string[]> {
-  const found: string[] = [];
-  let nextToken: string | undefined;
-  do {
-    const { stateMachineArn } = pipeline.outputs;
-    const page = await pipeline.environment.clients.sfn.send(new ListExecutionsCommand({ stateMachineArn, nextToken }));
-    found.push(...(page.executions ?? []).flatMap(({ executionArn }) => executionArn ?? []));
-    nextToken = page.nextToken;
-  } while (nextToken);
-  return found;
+async function executions({ environment, outputs }: DeployedPipeline): Promise<string[]> {
+  const found = await Array.fromAsync(listedExecutions(environment.clients.sfn, outputs.stateMachineArn, {}));
+  return found.flatMap(({ executionArn }) => executionArn ?? []);
 }
 
 /** Works on the items, a few at the same time. @returns the results in the order of the items */

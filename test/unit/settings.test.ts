@@ -21,6 +21,8 @@ const required = {
 const MLFLOW_APP = 'arn:aws:sagemaker:eu-west-1:123456789012:mlflow-app/app-ABC123';
 const SECRET = 'arn:aws:secretsmanager:us-east-1:123456789012:secret:mlflow-AbCdEf';
 
+const ARTHUR = { ARTHUR_HOST: 'https://app.arthur.ai', ARTHUR_MODEL_ID: 'a-1', ARTHUR_SECRET_ARN: SECRET };
+
 const parse = (more: Record<string, string | undefined> = {}) => parseSettings({ ...required, ...more });
 
 /** The lines of the error after its heading. */
@@ -56,8 +58,7 @@ describe('the settings as a whole', () => {
   });
 
   it.each(ACCEPTED.masked as [string, object][])('rejects %s with %j', (name, masking) => {
-    const arthur = { ARTHUR_HOST: 'https://app.arthur.ai', ARTHUR_MODEL_ID: 'a-model', ARTHUR_SECRET_ARN: SECRET };
-    const other = name === 'ARTHUR_HOST' ? arthur : { ALARM_QUOTES: 'true' };
+    const other = name === 'ARTHUR_HOST' ? ARTHUR : { ALARM_QUOTES: 'true' };
     expect(parse(other)).toHaveProperty(name);
     expect(refusal({ ...required, ...other, ...masking })[0]).toContain(`${name}: got `);
   });
@@ -77,14 +78,8 @@ describe('the settings as a whole', () => {
 
     it('may not be among the files for Arthur', () => {
       const captures = { DATA_CAPTURE_S3_BUCKET: 'captures', DATA_CAPTURE_S3_PREFIX: 'ep/blue/' };
-      const arthur = {
-        ARTHUR_HOST: 'https://app.arthur.ai',
-        ARTHUR_MODEL_ID: 'm',
-        ARTHUR_SECRET_ARN: 'arn:aws:secretsmanager:us-east-1:123456789012:secret:arthur-AbCdEf',
-        ARTHUR_S3_PREFIX: 'ep/',
-      };
-      const place = { GROUND_TRUTH_S3_PREFIX: 's3://captures/ep/labels/' };
-      expect(refused({ ...captures, ...arthur, ...place })).toEqual([expect.stringMatching(OVERLAP)]);
+      const places = { ARTHUR_S3_PREFIX: 'ep/', GROUND_TRUTH_S3_PREFIX: 's3://captures/ep/labels/' };
+      expect(refused({ ...captures, ...ARTHUR, ...places })).toEqual([expect.stringMatching(OVERLAP)]);
     });
 
     it('may be next to the captures', () => {
@@ -371,18 +366,16 @@ describe('settings that must match', () => {
 });
 
 describe('forwarding to Arthur', () => {
-  const arthur = { ARTHUR_HOST: 'https://app.arthur.ai', ARTHUR_MODEL_ID: 'a-1', ARTHUR_SECRET_ARN: SECRET };
-
   it('needs a model and a token, and sends it only over https', () => {
-    expect(parse(arthur)).toMatchObject(arthur);
-    expect(parse({ ...arthur, ARTHUR_HOST: 'http://127.0.0.1:8000/' })).toHaveProperty('ARTHUR_HOST');
-    expect(refusal({ ...required, ...arthur, ARTHUR_HOST: 'http://arthur.example.com' }).join()).toMatch(
+    expect(parse(ARTHUR)).toMatchObject(ARTHUR);
+    expect(parse({ ...ARTHUR, ARTHUR_HOST: 'http://127.0.0.1:8000/' })).toHaveProperty('ARTHUR_HOST');
+    expect(refusal({ ...required, ...ARTHUR, ARTHUR_HOST: 'http://arthur.example.com' }).join()).toMatch(
       /ARTHUR_HOST: .*http only for localhost/,
     );
     for (const host of ['app.arthur.ai', 'ftp://app.arthur.ai'])
-      expect(refusal({ ...required, ...arthur, ARTHUR_HOST: host }).join()).toMatch(/ARTHUR_HOST: .*the https URL/);
+      expect(refusal({ ...required, ...ARTHUR, ARTHUR_HOST: host }).join()).toMatch(/ARTHUR_HOST: .*the https URL/);
     for (const name of ['ARTHUR_MODEL_ID', 'ARTHUR_SECRET_ARN'])
-      expect(refusal({ ...required, ...arthur, [name]: '' }).join()).toMatch(
+      expect(refusal({ ...required, ...ARTHUR, [name]: '' }).join()).toMatch(
         new RegExp(`${name}: got nothing; expected: .*since ARTHUR_HOST is set`),
       );
   });

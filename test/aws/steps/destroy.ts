@@ -12,6 +12,7 @@ import {
 import { paginateListStateMachines } from '@aws-sdk/client-sfn';
 import { callAws } from '../../../src/core/aws/aws-json.ts';
 import { resourceNames } from '../../../src/core/contract/names.ts';
+import { batches } from '../../../src/core/values/batches.ts';
 import { artifactFolder } from '../../../src/mlflow/artifact-store.ts';
 import { mlflowOf } from '../../../src/mlflow/connect.ts';
 import { findExperiment } from '../../../src/mlflow/experiments.ts';
@@ -127,16 +128,13 @@ async function queuesAndAlarms({ clients: { lambda }, state }: Canary): Promise<
 }
 
 async function logGroups(canary: Canary): Promise<string[]> {
+  type Page = { logGroups?: { logGroupName: string }[]; nextToken?: string };
   const found: string[] = [];
   for (const logGroupNamePrefix of LOG_PREFIXES) {
     let nextToken: string | undefined;
     do {
-      const page = await callAws<{ logGroups?: { logGroupName: string }[]; nextToken?: string }>(
-        canary.clients.lambda,
-        'logs',
-        'DescribeLogGroups',
-        { logGroupNamePrefix, nextToken },
-      );
+      const input = { logGroupNamePrefix, nextToken };
+      const page = await callAws<Page>(canary.clients.lambda, 'logs', 'DescribeLogGroups', input);
       found.push(...(page.logGroups ?? []).map(({ logGroupName }) => logGroupName));
       nextToken = page.nextToken;
     } while (nextToken);
@@ -152,10 +150,8 @@ async function emptyBucket(canary: Canary, Bucket: string): Promise<void> {
       if (error.name === 'NoSuchBucket') return undefined;
       throw error;
     });
-    const Objects = [...(page?.Versions ?? []), ...(page?.DeleteMarkers ?? [])].map(({ Key, VersionId }) => ({
-      Key,
-      VersionId,
-    }));
+    const versions = [...(page?.Versions ?? []), ...(page?.DeleteMarkers ?? [])];
+    const Objects = versions.map(({ Key, VersionId }) => ({ Key, VersionId }));
     if (Objects.length === 0) return;
     await s3.send(new DeleteObjectsCommand({ Bucket, Delete: { Objects, Quiet: true } }));
   }
@@ -186,10 +182,8 @@ async function deleteExperiment(canary: Canary): Promise<void> {
 }
 
 async function deleteObjects(canary: Canary, Bucket: string, prefix: string): Promise<void> {
-  const keys: string[] = [];
-  for await (const { key } of canary.storage.list(Bucket, prefix)) keys.push(key);
-  for (let at = 0; at < keys.length; at += KEYS) {
-    const Objects = keys.slice(at, at + KEYS).map((Key) => ({ Key }));
+  const found = await Array.fromAsync(canary.storage.list(Bucket, prefix), ({ key: Key }) => ({ Key }));
+  for (const Objects of batches(found, KEYS)) {
     await canary.clients.s3.send(new DeleteObjectsCommand({ Bucket, Delete: { Objects, Quiet: true } }));
   }
 }

@@ -90,13 +90,8 @@ async function checkLogs(canary: Canary): Promise<void> {
   const lines = await canary
     .until('lines in the log of executions', METRIC_LIMIT_MS, async () => {
       const input = { logGroupName, limit: 100 };
-      const { events = [] } = await callAws<{ events?: object[] }>(
-        canary.clients.lambda,
-        'logs',
-        'FilterLogEvents',
-        input,
-      );
-      return events.length || undefined;
+      const found = await callAws<{ events?: object[] }>(canary.clients.lambda, 'logs', 'FilterLogEvents', input);
+      return found.events?.length || undefined;
     })
     .catch(() => 0);
   canary.note('logs-delivered', lines > 0, `${lines} lines or more`);
@@ -118,20 +113,15 @@ async function checkQueues(canary: Canary): Promise<void> {
 async function checkAlarms(canary: Canary): Promise<void> {
   if (canary.cannotSee('alarms-ok')) return;
   const AlarmNames = await ofType(canary, 'AWS::CloudWatch::Alarm');
+  type Reply = { MetricAlarms?: { AlarmName: string; StateValue: string }[] };
   const read = async () => {
-    const { MetricAlarms = [] } = await callAws<{ MetricAlarms?: { AlarmName: string; StateValue: string }[] }>(
-      canary.clients.lambda,
-      'monitoring',
-      'DescribeAlarms',
-      { AlarmNames, MaxRecords: 100 },
-    );
-    return MetricAlarms;
+    const input = { AlarmNames, MaxRecords: 100 };
+    return (await callAws<Reply>(canary.clients.lambda, 'monitoring', 'DescribeAlarms', input)).MetricAlarms ?? [];
   };
   const evaluated = async () => {
     const alarms = await read();
-    return alarms.length > 0 && alarms.every(({ StateValue }) => StateValue !== 'INSUFFICIENT_DATA')
-      ? alarms
-      : undefined;
+    const isKnown = alarms.length > 0 && alarms.every(({ StateValue }) => StateValue !== 'INSUFFICIENT_DATA');
+    return isKnown ? alarms : undefined;
   };
   const alarms = await canary.until('the state of all alarms', METRIC_LIMIT_MS, evaluated).catch(read);
   const wrong = alarms.filter(

@@ -1,5 +1,6 @@
 /** Named errors, and how they leave a function. What they show of other programs: silence.test.ts. */
 
+import { causeOf, withinCause } from '../../../src/core/errors/cause.ts';
 import { bareError, RetryableError } from '../../../src/core/errors/errors.ts';
 import { afterAnswers, answeredBefore } from '../../../src/judge/errors.ts';
 
@@ -24,4 +25,15 @@ describe('an error', () => {
       expect(Object.keys(error)).toEqual(['name']);
     }
   });
+});
+
+it.each([
+  ['a Lambda’s', '{"errorType":"CaptureChanged","errorMessage":"overwritten","trace":[]}', 'overwritten'],
+  ['a service’s own', 'The state was too slow', 'The state was too slow'],
+  ['JSON of another form', '{"message":"x"}', '{"message":"x"}'],
+])('reads the cause of %s failure', (_, cause, expected) => expect(causeOf(cause)).toBe(expected));
+
+it('shortens a cause to what a Fail state accepts', () => {
+  expect(withinCause('short')).toBe('short');
+  expect(withinCause('x'.repeat(100_000)).length).toBeLessThan(32_768);
 });

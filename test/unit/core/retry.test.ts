@@ -10,12 +10,9 @@ test('spreads waits over the whole range, which doubles up to its cap', () => {
   expect(waitAfter(POLICY, 5, undefined, () => 0)).toBe(0);
 });
 
-test('waits for Retry-After, and up to a quarter longer', () => {
+test('waits for Retry-After, and up to a quarter longer; with 0 as usual', () => {
   expect(waitAfter(POLICY, 1, 4000, () => 0)).toBe(4000);
   expect(waitAfter(POLICY, 9, 4000, () => 1)).toBe(5000);
-});
-
-test('backs off as usual when Retry-After is 0', () => {
   expect(waitAfter(POLICY, 2, 0, () => 1)).toBe(500);
 });
 

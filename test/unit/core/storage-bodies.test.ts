@@ -1,5 +1,7 @@
-/** Bodies that break off, end early or are not from S3: the reader returns every byte, or a named error. */
-
+/** Bodies that break off, end early or are not from S3: the reader returns every byte, or a named error. And these errors. */
+import { S3ServiceException } from '@aws-sdk/client-s3';
+import { namedStorageError } from '../../../src/core/aws/storage-errors.ts';
+import { isRetryable } from '../../../src/core/errors/errors.ts';
 import { drainThrottles } from '../../../src/core/process/throttles.ts';
 import { objectReader } from '../../../src/replay/cloud/work-bucket/schedule-file.ts';
 import { S3Wire } from '../../doubles/s3-wire.ts';
@@ -113,4 +115,27 @@ test('each request that S3 throttles is counted, also where its repetition succe
   wire.fault = () => ({ kind: 'error', status: 500, code: 'InternalError' });
   await expect(wire.storage.head('b', 'json')).rejects.toMatchObject({ name: 'StorageUnavailable' });
   expect(drainThrottles()).toMatchObject({ storage: 0 });
+});
+
+const failure = (name: string, httpStatusCode: number): S3ServiceException =>
+  new S3ServiceException({ name, message: 'from S3', $fault: 'client', $metadata: { httpStatusCode } });
+
+it.each([
+  // An idle connection, which S3 reports as a client error.
+  ['RequestTimeout', 400, 'StorageUnavailable', true],
+  ['SlowDown', 503, 'StorageThrottled', true],
+  ['InternalError', 500, 'StorageUnavailable', true],
+  ['TooManyRequests', 429, 'StorageUnavailable', true],
+  ['ExpiredToken', 400, 'CredentialsExpired', true],
+  ['InvalidRequest', 400, 'StorageRefused', false],
+  ['AccessDenied', 403, 'StorageAccessDenied', false],
+  ['NoSuchBucket', 404, 'BucketMissing', false],
+])('%s (HTTP %d) is %s', (name, status, expected, passes) => {
+  const named = namedStorageError(failure(name, status), 's3://bucket/key');
+  expect(named).toMatchObject({ name: expected, message: expect.stringContaining(`${name}: HTTP ${status}`) });
+  expect(isRetryable(named)).toBe(passes);
+});
+
+it('retries a request without any reply', () => {
+  expect(isRetryable(namedStorageError(new Error('socket hang up'), 's3://bucket/key'))).toBe(true);
 });
