@@ -155,7 +155,7 @@ export const commandText = (args: readonly string[], stack?: string): string =>
   ['inference-monitor', ...args, ...(stack === undefined ? [] : ['--stack', stack])].map(shellWord).join(' ');
 
 /** Returns the commands that a person may want after a run. */
-export function nextSteps(report: HintedRun, stack?: string): Hint[] {
+export function nextSteps(report: RunReport, stack?: string): Hint[] {
   const { run, status, summary } = report;
   const hint = (why: string, ...args: string[]): Hint => ({ why, command: commandText(args, stack) });
   if (status === 'running') return [hint('follow it', 'show', run, '--follow'), hint('stop it', 'stop', run)];
@@ -174,8 +174,6 @@ export function nextSteps(report: HintedRun, stack?: string): Hint[] {
       : []),
   ];
 }
-
-type HintedRun = Pick<RunReport, 'run' | 'status' | 'summary' | 'isPartlyPlanned' | 'input'>;
 
 /** Returns pages about a run, by their content. */
 export function runLinks(report: RunReport, { prefix, outputs }: DeployedStack, region: string): RunPage['links'] {

@@ -47,7 +47,7 @@ export async function openStack({ stack }: Pick<StackFlags, 'stack'>, clients = 
   const name = stack ?? (process.env.STACK_PREFIX || own);
   const expected = 'STACK_PREFIX in the environment or .env, or --stack';
   if (!name) throw new PermanentError('StackPrefixMissing', 'STACK_PREFIX is missing', { got: 'nothing', expected });
-  const outputs = await readStackOutputs(clients, name, stack !== undefined);
+  const outputs = await readStackOutputs(clients.lambda, name, stack !== undefined);
   const { prefix, endpoint } = outputs;
   // A variable of the environment may have been set only for this command.
   const flag = prefix === own && prefix === (process.env.STACK_PREFIX || own) ? undefined : prefix;

@@ -23,8 +23,14 @@ import { requireJudge } from '../cli/judge-access.ts';
 import { argument, type FlagsOf, JUDGE_BUDGET, numbers, option, options, parsed } from '../cli/options.ts';
 import { jsonOption, notice, progress } from '../cli/output.ts';
 import { type CommandSettings, commandSettings } from '../cli/settings.ts';
-import { type OfflineLine, offlineLines, openCaptures } from '../offline/capture-files.ts';
-import { judgeCaptures, type SelectedCapture, selectCaptures, unsampled } from '../offline/judge-captures.ts';
+import { openCaptures } from '../offline/capture-files.ts';
+import {
+  judgeCaptures,
+  type Seen,
+  type SelectedCapture,
+  selectCaptures,
+  unsampled,
+} from '../offline/judge-captures.ts';
 import { openScorerFile, type ScorerFile } from '../offline/scorer-file.ts';
 
 /** At about two cents each, within the budget. */
@@ -109,22 +115,15 @@ async function judgeOpened(files: readonly SourceFile[], asked: Asked, signal: A
   const asksModel = scorers.some(isModelScorer);
   const isPaid = isReal(flags) && asksModel;
   const judge = isPaid ? cascadeOf(settings) : createJudgeOver(standInTransport(), { price: () => 0 });
-  const seen: Seen = { quarantined: 0, selected: 0, isEnd: false, unreadable: [] };
-  const all = capturesOf(files, asked, seen);
+  const { seen, captures: all } = selectCaptures(files, settings, scorers, flags);
   // What they cost is told before the first is asked about. Captures that cost nothing may be too many to keep.
   const captures = isPaid ? await Array.fromAsync(all) : all;
   if (Array.isArray(captures) && !(await agreed(captures, asked, judge))) return undefined;
   const limit = !isPaid || flags.budget === 0 ? undefined : new OwnLimit(flags.budget);
   const onCapture = (done: number): void =>
     progress.show({ facts: [`judged ${done} of ${seen.selected}`], share: done / seen.selected });
-  const { report, failure } = await judgeCaptures(captures, {
-    judge,
-    functions: file?.functions,
-    limit,
-    scorers,
-    signal,
-    onCapture,
-  });
+  const options = { judge, functions: file?.functions, limit, scorers, signal, onCapture };
+  const { report, failure } = await judgeCaptures(captures, options);
   if (failure !== undefined && report.verdicts.length === 0 && !signal.aborted) throw failure;
   for (const remark of remarks(seen, flags.limit)) notice(remark);
   const thresholds = (flags.atLeast ?? []).map(({ scorer, atLeast }) => {
@@ -166,30 +165,6 @@ function chosenScorers(
   const limited = atLeast.map((one) => one.scorer);
   checkNames('chosen scorer that can fail', limited, chosen.filter(canFail));
   return chosen;
-}
-
-/** Facts about the lines that were read. */
-interface Seen {
-  quarantined: number;
-  selected: number;
-  isEnd: boolean;
-  unreadable: { file: string; message: string }[];
-}
-
-/** Yields the captures to judge. */
-async function* capturesOf(files: readonly SourceFile[], { settings, flags, scorers }: Asked, seen: Seen) {
-  const addUnreadable = (file: string, message: string) => void seen.unreadable.push({ file, message });
-  async function* lines(): AsyncGenerator<OfflineLine> {
-    for await (const line of offlineLines(files, settings, { addUnreadable }, flags.line)) {
-      if (line.kind === 'quarantine') seen.quarantined += 1;
-      yield line;
-    }
-    seen.isEnd = true;
-  }
-  for await (const selected of selectCaptures(lines(), scorers, flags.limit)) {
-    seen.selected += 1;
-    yield selected;
-  }
 }
 
 const remarks = ({ quarantined, selected, isEnd }: Seen, limit: number): string[] => [

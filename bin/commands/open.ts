@@ -15,6 +15,7 @@ import { type About, aboutLine, notice, print } from '../cli/output.ts';
 import { type DeployedStack, machinesOf, openStack } from '../cli/stack.ts';
 import { LOGIN_SECONDS, presignedMlflowUrl } from '../operate/aws-calls.ts';
 import { findExecution } from '../operate/executions.ts';
+import { TRACE_ID } from '../operate/find-traces.ts';
 
 const OPTIONS = options(
   argument('[what]', 'the id of a trace, or the name of a run'),
@@ -23,8 +24,6 @@ const OPTIONS = options(
   ...mlflowOptions('print the address as JSON, and open no browser'),
 );
 type OpenFlags = FlagsOf<typeof OPTIONS>;
-
-const TRACE = /^tr-[0-9a-f]{32}$/;
 
 export interface Output extends About {
   url: string;
@@ -56,11 +55,11 @@ async function pageOf({ what, ...flags }: OpenFlags): Promise<Output> {
     const stack = await openStack(flags);
     return inConsole(stack, (links) => links.dashboard(resourceNames(stack.prefix).dashboard));
   }
-  if (what?.startsWith('tr-') && !TRACE.test(what)) {
+  if (what?.startsWith('tr-') && !TRACE_ID.test(what)) {
     const facts = { got: what, expected: 'tr- and 32 hexadecimal digits, as MLflow shows it' };
     throw new PermanentError('NoSuchTrace', 'That is not the id of a trace', facts);
   }
-  if (what !== undefined && !TRACE.test(what)) return runPage(await openStack(flags), what);
+  if (what !== undefined && !TRACE_ID.test(what)) return runPage(await openStack(flags), what);
   return mlflowPage(await openMlflow(flags), what);
 }
 

@@ -16,6 +16,7 @@ import { addUsd } from '../../src/judge/spend.ts';
 import type { Judge, JudgeScorer, Scorer } from '../../src/judge/types.ts';
 import type { SpendingLimit } from '../../src/limits/spending-limit.ts';
 import { JUDGE_COST, type NewAssessment } from '../../src/mlflow/types.ts';
+import type { ReadSettings } from '../../src/monitoring/chunk/decode-lines.ts';
 import { ownAnswers } from '../../src/monitoring/evaluate/answer-table.ts';
 import {
   CaptureAssessor,
@@ -26,7 +27,8 @@ import {
 import { HeldCaptures } from '../../src/monitoring/evaluate/held-captures.ts';
 import { NO_TRACE_YET, type PendingVerdicts, pendingVerdicts } from '../../src/monitoring/evaluate/pending-verdicts.ts';
 import type { AssessDependencies } from '../../src/monitoring/evaluate/types.ts';
-import { type OfflineLine, OTHERS, type Place } from './capture-files.ts';
+import type { SourceFile } from '../../src/replay/source/types.ts';
+import { OTHERS, offlineLines, type Place } from './capture-files.ts';
 
 /** A capture that a scorer may apply to. */
 export interface SelectedCapture {
@@ -45,31 +47,37 @@ const CAPTURES_AT_ONCE = 16;
 export const unsampled = (scorers: readonly Scorer[]): Scorer[] =>
   scorers.map((scorer) => (scorer.kind === 'judge' ? { ...scorer, sampleRate: undefined } : scorer));
 
-/**
- * Yields the first captures that a scorer may apply to. Captures that are identical to another are left out.
- *
- * @param most the number of captures
- */
-export async function* selectCaptures(
-  lines: AsyncIterable<OfflineLine>,
+/** Selects the first captures that a scorer may apply to. Captures that are identical to another are left out. */
+export function selectCaptures(
+  files: readonly SourceFile[],
+  settings: ReadSettings,
   scorers: readonly Scorer[],
-  most: number,
-): AsyncGenerator<SelectedCapture> {
-  const held = new HeldCaptures();
-  let selected = 0;
-  for await (const line of lines) {
-    if (line.kind !== 'capture' || line.duplicate) continue;
-    const { capture, traceId } = line;
-    const { key: file, line: number } = line.raw.place;
-    const view = { capture, timeMs: timeOf(capture), rule: () => undefined };
-    const options = { reevaluate: false, chances: chancesOf({ sampleRate: 1 }) };
-    const pending = pendingVerdicts(traceId, view, NO_TRACE_YET, scorers, options, RUN);
-    if (pending.judge.length + pending.code.length + pending.failed.length === 0) continue;
-    selected += 1;
-    yield { place: { file, line: number }, traceId, pending, read: held.hold(line) };
-    if (selected >= most) return;
+  { limit, line: only }: { limit: number; line?: number | undefined },
+) {
+  /** Facts about the lines that were read. */
+  const seen = { quarantined: 0, selected: 0, isEnd: false, unreadable: [] as { file: string; message: string }[] };
+  const addUnreadable = (file: string, message: string) => void seen.unreadable.push({ file, message });
+  async function* captures(): AsyncGenerator<SelectedCapture> {
+    const held = new HeldCaptures();
+    for await (const line of offlineLines(files, settings, { addUnreadable }, only)) {
+      if (line.kind === 'quarantine') seen.quarantined += 1;
+      if (line.kind === 'quarantine' || line.duplicate) continue;
+      const { capture, traceId } = line;
+      const { key: file, line: number } = line.raw.place;
+      const view = { capture, timeMs: timeOf(capture), rule: () => undefined };
+      const options = { reevaluate: false, chances: chancesOf({ sampleRate: 1 }) };
+      const pending = pendingVerdicts(traceId, view, NO_TRACE_YET, scorers, options, RUN);
+      if (pending.judge.length + pending.code.length + pending.failed.length === 0) continue;
+      seen.selected += 1;
+      yield { place: { file, line: number }, traceId, pending, read: held.hold(line) };
+      if (seen.selected >= limit) return;
+    }
+    seen.isEnd = true;
   }
+  return { seen, captures: captures() };
 }
+
+export type Seen = ReturnType<typeof selectCaptures>['seen'];
 
 interface JudgingOptions extends Pick<AssessDependencies, 'functions'> {
   judge: Judge;

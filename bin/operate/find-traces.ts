@@ -44,7 +44,7 @@ const AT_ONCE = 200;
 export type Hours = Map<string, string>;
 /** The window of all rows that are kept. */
 const ALL: TimeWindow = { fromMs: 0, toMs: Date.UTC(9999, 0) };
-const TRACE_ID = /^tr-[0-9a-f]{32}$/;
+export const TRACE_ID = /^tr-[0-9a-f]{32}$/;
 
 /**
  * Finds traces, newest first. Memory use grows with the number of rows that have the ids, not with the window.

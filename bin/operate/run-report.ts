@@ -68,13 +68,11 @@ export async function readRunReport(work: Work, found: FoundRun) {
  * Returns whether the run's whole input has chunks, or reports of files. Returns `false` if the run ended during
  * planning, so that it can be started again with its input.
  */
-export function isPlanned({ status, summary, input, isPartlyPlanned }: PlanOutcome): boolean {
+export function isPlanned({ status, summary, input, isPartlyPlanned }: RunReport): boolean {
   if (status === 'running' || status === 'succeeded' || input === null) return true;
   if (isPartlyPlanned) return false;
   return summary !== undefined && (summary.chunks.planned > 0 || summary.failedFiles !== undefined);
 }
-
-type PlanOutcome = Pick<RunReport, 'status' | 'summary' | 'input' | 'isPartlyPlanned'>;
 
 const JOB_GOES_ON = new Set(['Submitted', 'Validating', 'Scheduled', 'InProgress', 'Stopping']);
 

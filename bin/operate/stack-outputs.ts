@@ -6,7 +6,6 @@ import { PermanentError } from '../../src/core/errors/errors.ts';
 import { nearest } from '../../src/core/errors/nearest.ts';
 import { listAll } from './aws-calls.ts';
 
-type Clients = { lambda: LambdaClient };
 /** Outputs with the STACK_PREFIX. */
 type FoundOutputs = StackOutputs & { prefix: string };
 
@@ -16,14 +15,14 @@ type FoundOutputs = StackOutputs & { prefix: string };
  * @param name its STACK_PREFIX; with `orEndpoint`, also the name of its endpoint
  * @throws PermanentError `StackNotDeployed`, `StackPrefixMissing`, `StackIncomplete`
  */
-export async function readStackOutputs({ lambda }: Clients, name: string, orEndpoint = false): Promise<FoundOutputs> {
+export async function readStackOutputs(lambda: LambdaClient, name: string, orEndpoint = false): Promise<FoundOutputs> {
   const path = outputPath(name);
   const values = await readParameters(lambda, path);
   if (values.size === 0) {
     const stacks = await deployedStacks(lambda);
     const [only, ...others] = stacks.filter(({ endpoint }) => orEndpoint && endpoint === name);
     if (only === undefined) throw notDeployed(name, await lambda.config.region(), stacks);
-    if (others.length === 0) return readStackOutputs({ lambda }, only.prefix);
+    if (others.length === 0) return readStackOutputs(lambda, only.prefix);
     const expected = `--stack with one of ${[only, ...others].map(({ prefix }) => prefix).join(', ')}`;
     throw new PermanentError('StackPrefixMissing', 'The endpoint has several stacks', { got: name, expected });
   }

@@ -59,7 +59,7 @@ const UNSET = [
 /** Returns shell commands that set the variables. */
 function exportLines({ environment, deployed, settings, endpointUrl }: LocalFacts): string[] {
   const { ministack, mlflowUrl, judge } = environment;
-  const [{ prefix = '', outputs } = {} as Partial<DeployedStack>, ...others] = deployed;
+  const [{ prefix = '', outputs } = {} as Partial<DeployedStack>] = deployed;
   const { AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_DEFAULT_REGION } = ministack.env;
   const variables = {
     AWS_ENDPOINT_URL,
@@ -88,6 +88,5 @@ function exportLines({ environment, deployed, settings, endpointUrl }: LocalFact
   return [
     `unset ${UNSET.join(' ')}`,
     ...Object.entries(variables).map(([name, value = '']) => `export ${name}=${shellWord(value)}`),
-    ...others.map(({ about, prefix }) => `# ${about.endpoint} has a separate stack: --stack ${prefix}`),
   ];
 }

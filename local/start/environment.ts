@@ -66,8 +66,8 @@ export async function startEnvironment<Judge extends StandInJudge = StandInJudge
   options: EnvironmentOptions<Judge> = {},
 ) {
   const log = options.log ?? (() => {});
-  // Ports are checked before the time that a first Python environment takes, and again after it.
-  await freePorts(options);
+  // Before the time that a first Python environment takes.
+  const [awsPort, mlflowPort, judgePort] = await freePorts(options);
   const directory = makeOwnFolder('environment');
   const services = new Services(options.signal);
   const { signal } = services;
@@ -76,7 +76,6 @@ export async function startEnvironment<Judge extends StandInJudge = StandInJudge
     const { FUNCTION_BUNDLES: made } = process.env;
     const bundles = services.background(made ? Promise.resolve(made) : makeBundles({ directory, log, signal }));
     await defaultPythonEnvironment(log, signal);
-    const [awsPort, mlflowPort, judgePort] = await freePorts(options);
     const { startJudge = startStandInJudge as (given: StandInOptions) => Promise<Judge> } = options;
     const judge = await startJudge({ ...options.judge, port: judgePort });
     services.add({ stop: () => judge.close() });
@@ -112,7 +111,7 @@ export async function startEnvironment<Judge extends StandInJudge = StandInJudge
         bootstrapped,
       ]);
       await services.background(deploy(target, assembly));
-      return readStackOutputs(clients, own.STACK_PREFIX);
+      return readStackOutputs(clients.lambda, own.STACK_PREFIX);
     };
     return {
       ...{ ministack, clients, judge, mlflowUrl, deployStack, stop },
@@ -189,15 +188,11 @@ const CHUNK_CONCURRENCY = Math.max(4, availableParallelism());
 /** The endpoint that the stacks may replay to, as in the README. A stand-in serves it. */
 const REPLAY_ENDPOINT = 'my-endpoint-v2';
 
-/** Each stack takes about 5 s to deploy. */
-const MAX_ENDPOINTS = 8;
-
 /**
  * Deploys one stack per endpoint, as on AWS, where a stack watches one endpoint. The captures are put before the stack
  * receives events.
  *
  * @param settings additional settings of each stack
- * @throws Error with the endpoints if there are too many
  */
 export async function deployEndpoints(
   environment: LocalEnvironment,
@@ -206,11 +201,6 @@ export async function deployEndpoints(
   onProgress: (text: string) => void,
   signal?: AbortSignal,
 ): Promise<DeployedStack[]> {
-  if (endpoints.length > MAX_ENDPOINTS) {
-    throw new Error(
-      `Captures of too many endpoints; got: ${endpoints.length} (${endpoints.map((one) => one.endpoint).join(', ')}); expected: ${MAX_ENDPOINTS} at most, since each gets a stack. Pass the folder of one endpoint, or one name for all with --endpoint`,
-    );
-  }
   const deployed: DeployedStack[] = [];
   for (const [index, { endpoint, files }] of endpoints.entries()) {
     const prefix = index === 0 ? PREFIX : `${PREFIX}-${index + 1}`;

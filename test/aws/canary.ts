@@ -41,7 +41,7 @@ export class Canary {
   }
 
   outputs(): Promise<StackOutputs> {
-    this.#outputs ??= readStackOutputs(this.clients, this.state.prefix);
+    this.#outputs ??= readStackOutputs(this.clients.lambda, this.state.prefix);
     return this.#outputs;
   }
 

@@ -176,7 +176,7 @@ describe('process', () => {
 
   test.each<[string, () => string[], string, RegExp]>([
     ['nothing', () => [], 'SourceMissing', /--from/],
-    ['a key that is not there', () => [`${HOUR}/proccessed.jsonl`], 'CaptureMissing', /such as .*\/processed\.jsonl/],
+    ['a key that is not there', () => [`${HOUR}/proccessed.jsonl`], 'CaptureMissing', /such as s3:.*\/10\/.*\.jsonl/],
     ['another bucket', () => ['s3://elsewhere/a.jsonl'], 'OutsideCaptureScope', /under s3:\/\/sagemaker-captures/],
     ['a prefix outside the stack’s', () => ['other/'], 'OutsideCaptureScope', /under s3:/],
     ['a prefix without captures', () => [`${ENDPOINT}/blue/`], 'NoCaptures', /such as s3:\/\/sagemaker-captures/],
