@@ -245,3 +245,16 @@ test.each([
 ])('--stack %s', async (name, message) => {
   expect((await run(['runs', '--stack', name])).stderr).toMatch(message);
 });
+
+test.each([
+  ['calibrate', '--add-examples'],
+  ['compare', 'a', 'b', '--judge'],
+])('%s %s says with CONTENT=none that it needs texts, before the judge costs money', async (...args) => {
+  const { code, stderr } = await run(args, {
+    CONTENT: 'none',
+    DATA_CAPTURE_S3_BUCKET: 'b',
+    MLFLOW_TRACKING_URI: aws.url,
+  });
+  expect(code).toBe(2);
+  expect(stderr).toMatch(/NoContent: Traces have no texts, since CONTENT=none\. .*dataset --out FILE --raw/);
+});

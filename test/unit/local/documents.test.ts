@@ -1,6 +1,6 @@
 /** The commands, options and links in the documents exist, and each block of the README is run by a test. */
 import { spawnSync } from 'node:child_process';
-import { existsSync, globSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { COMMANDS } from '../../../bin/commands.ts';
 import { packagePath } from '../../../src/core/process/package-folder.ts';
@@ -96,4 +96,24 @@ test('every term of the glossary stands there once, and is used', () => {
   // In code, the words of a term are one name.
   expect(terms.filter((term) => !new RegExp(term.replaceAll(' ', '[-\\s]*'), 'i').test(texts))).toEqual([]);
   expect(terms.filter((term, at) => terms.indexOf(term) !== at)).toEqual([]);
+});
+
+const DECISIONS = packagePath('docs', 'decisions');
+const readDecision = (file: string): string => readFileSync(`${DECISIONS}/${file}`, 'utf8');
+
+test('the index of the decisions lists every decision with its title, its date and what supersedes it', () => {
+  const expected = readdirSync(DECISIONS)
+    .filter((file) => file !== 'README.md')
+    .sort()
+    .map((file) => {
+      const [title = '', , head = ''] = readDecision(file).split('\n');
+      const date = /^Accepted (\d{4}-\d\d-\d\d)\./.exec(head)?.[1];
+      const [, how = 'accepted'] = /((?:Partly s|S)uperseded by \[\d{4}\]\(\S+?\.md\))/.exec(head) ?? [];
+      const status = `${how.charAt(0).toLowerCase()}${how.slice(1)}`;
+      return `| [${file.slice(0, 4)}](${file}) | ${title.slice(2)} | ${date} | ${status} |`;
+    });
+  const rows = readDecision('README.md')
+    .split('\n')
+    .filter((line) => line.startsWith('| ['));
+  expect(rows).toEqual(expected);
 });

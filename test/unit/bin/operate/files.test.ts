@@ -1,20 +1,19 @@
-/** Finding the capture files at a path. */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+/** The capture files at a path, and files that commands write. */
+import { mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
+import { withNewFile } from '../../../../bin/cli/new-file.ts';
 import { findCaptures } from '../../../../bin/operate/capture-files.ts';
+import { temporaryFolder } from '../../../helpers/temporary-folder.ts';
 
 const record = (time: string) => `${JSON.stringify({ captureData: {}, eventMetadata: { inferenceTime: time } })}\n`;
 
+let root: string;
+beforeEach(() => {
+  root = temporaryFolder('files-');
+});
+
 describe('findCaptures', () => {
-  let root: string;
-
-  beforeEach(() => {
-    root = mkdtempSync(join(tmpdir(), 'captures-'));
-  });
-  afterEach(() => rmSync(root, { recursive: true }));
-
   function write(path: string, text = record('2026-11-20T10:00:00Z')): string {
     const file = join(root, path);
     mkdirSync(dirname(file), { recursive: true });
@@ -103,5 +102,39 @@ describe('findCaptures', () => {
   ])('%s is an error that names what is allowed', async (_, path, message) => {
     write('x.csv');
     await expect(findCaptures(join(root, path))).rejects.toThrow(message);
+  });
+});
+
+describe('a file that a command writes', () => {
+  const nothing = async (): Promise<void> => {};
+  let path: string;
+  beforeEach(() => {
+    path = join(root, 'lines.jsonl');
+  });
+
+  test('a file has its name once it is complete', async () => {
+    await withNewFile(path, async (write) => {
+      await write(Buffer.from('a'));
+      await write(Buffer.from('b'));
+      expect(readdirSync(root)).toEqual(['lines.jsonl.part']);
+    });
+    expect(readdirSync(root)).toEqual(['lines.jsonl']);
+    expect(readFileSync(path, 'utf8')).toBe('a\nb\n');
+  });
+
+  test('nothing is left without a line, or of work that fails, and no file is overwritten', async () => {
+    const failing = withNewFile(path, async (write) => {
+      await write(Buffer.from('a'));
+      await expect(withNewFile(path, nothing)).rejects.toThrow('lines.jsonl.part');
+      throw new Error('no more lines');
+    });
+    await expect(failing).rejects.toThrow('no more lines');
+    await withNewFile(path, nothing);
+    expect(readdirSync(root)).toEqual([]);
+    const late = withNewFile(path, async () => writeFileSync(path, 'precious'));
+    await expect(late).rejects.toThrow('The file exists');
+    await expect(withNewFile(path, nothing)).rejects.toThrow('The file exists');
+    expect(readdirSync(root)).toEqual(['lines.jsonl']);
+    expect(readFileSync(path, 'utf8')).toBe('precious');
   });
 });
