@@ -2,12 +2,12 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { diagnosisPage } from '../../bin/commands/doctor.ts';
-import { type Diagnosis, type DoctorFlags, diagnose } from '../../bin/doctor/diagnose.ts';
+import { type DoctorFlags, diagnose } from '../../bin/doctor/diagnose.ts';
 import { checked } from '../../bin/doctor/finding.ts';
 import { quotasOf } from '../../bin/doctor/quotas.ts';
 import { pageText } from '../../src/core/text/page.ts';
 import { type Answer, type Answers, AwsAnswers, withVariables, xml, xmlError } from '../helpers/aws-answers.ts';
-import { captureLine, runCli } from '../helpers/replay.ts';
+import { captureLine } from '../helpers/replay.ts';
 
 const QUOTAS = [
   ['Cross-region model inference tokens per minute for Anthropic Claude Sonnet 4.6', 200_000],
@@ -124,7 +124,7 @@ const message = `Could not find endpoint "${ARN}:endpoint/e".`;
 const NO_ENDPOINT: Answer = [400, { __type: 'ValidationException', message }];
 const ofStack = (value: string) => ({ key: 'inference_monitor.stack.e', value });
 const ofStaging = ok({ experiment: { experiment_id: '7', name: 'e', tags: [ofStack('staging')] } });
-const OF_PROD = { experiment_id: '7', name: 'e', tags: [{ key: 'inference_monitor.stack.e', value: 'prod' }] };
+const RENAMED = { experiment_id: '7', name: 'Ann’s', tags: [ofStack('prod')] };
 const HEALTHY: Answers = {
   GetCallerIdentity: xml(
     '<GetCallerIdentityResponse><GetCallerIdentityResult><Arn>arn:aws:sts::123456789012:assumed-role/Admin/me</Arn><UserId>AROA:me</UserId><Account>123456789012</Account></GetCallerIdentityResult></GetCallerIdentityResponse>',
@@ -132,12 +132,9 @@ const HEALTHY: Answers = {
   DescribeEndpoint: endpoint(),
   DescribeEndpointConfig: endpointConfig('Input', 'Output'),
   ListEndpoints: [200, { Endpoints: [{ EndpointName: 'garden', EndpointStatus: 'InService' }] }],
-  'GET /inference-profiles/us.anthropic.claude-sonnet-4-6': [
-    200,
-    { models: [{ modelArn: 'arn:aws:bedrock:us-east-1::foundation-model/anthropic.claude-sonnet-4-6' }] },
-  ],
+  [PROFILE]: ok({ models: [{ modelArn: 'arn:aws:bedrock:us-east-1::foundation-model/anthropic.claude-sonnet-4-6' }] }),
   'GET /foundation-models/anthropic.claude-sonnet-4-6': ok({ modelDetails: { modelLifecycle: { status: 'ACTIVE' } } }),
-  'GET /foundation-model-availability/anthropic.claude-sonnet-4-6': availability(),
+  [AVAILABLE]: availability(),
   'ListServiceQuotas bedrock': [200, { Quotas: QUOTAS.slice(0, 2), NextToken: 'more' }],
   'ListServiceQuotas bedrock more': [200, { Quotas: QUOTAS.slice(2) }],
   [ACCOUNT_SETTINGS]: ok({ AccountLimit: { ConcurrentExecutions: 1000, UnreservedConcurrentExecutions: 900 } }),
@@ -153,11 +150,7 @@ const HEALTHY: Answers = {
   'POST /api/3.0/mlflow/traces': [400, { error_code: 'INVALID_PARAMETER_VALUE', message: "Missing value for 'trace'" }],
   'POST /v1/traces': [400, { detail: 'Invalid OpenTelemetry format - no spans found' }],
   DescribeStacks: xmlError(400, 'ValidationError', `Stack with id ${STACK} does not exist`),
-  DescribeStackResources: xmlError(
-    400,
-    'ValidationError',
-    'Stack for sagemaker-data-capture-processor-prod does not exist',
-  ),
+  DescribeStackResources: xmlError(400, 'ValidationError', 'Stack for the processor does not exist'),
 };
 
 const aws = new AwsAnswers();
@@ -250,36 +243,22 @@ test('says what the newest captures are like, if it is asked', async () => {
   expect(about(none.lines, 'shape')).toEqual(['warning shape There are no captures of the last 90 days to look at.']);
 });
 
-test('is a command that prints a line for each, or JSON, and exits with 1 if something is broken', async () => {
-  aws.answers = { ...HEALTHY, DescribeEndpoint: NO_ENDPOINT };
-  const { code, stdout, stderr } = await runCli(['doctor', '--json'], variables({}));
-  expect({ code, stderr }).toEqual({ code: 1, stderr: '' });
-  const { healthy, findings } = JSON.parse(stdout) as Diagnosis;
-  expect(healthy).toBe(false);
-  expect(findings).toContainEqual({
-    check: 'endpoint',
-    level: 'error',
-    message: 'There is no endpoint e in us-east-1.',
-    repair: 'correct SAGEMAKER_ENDPOINT_NAME, or the region',
-  });
-});
-
-test('a misspelt model is named with similar ones, and no advice switches the budget off', async () => {
-  const about = async (model: string, more: Record<string, string> = {}) =>
-    withVariables(variables({ BEDROCK_MODEL_ID: model, ...more }), async () => {
-      const { findings } = await diagnose({});
-      return findings.find(({ level, check }) => level === 'error' && check === 'settings');
-    });
-  expect(await about('claude-sonnet-4')).toMatchObject({
-    message: 'BEDROCK_MODEL_ID: got claude-sonnet-4, without a price, which the budget needs.',
-    repair:
-      'expected: anthropic.claude-sonnet-4-6, anthropic.claude-sonnet-4-20250514-v1:0, anthropic.claude-sonnet-4-5-20250929-v1:0; or its price in JUDGE_PRICES, such as {"claude-sonnet-4":{"input":3,"output":15}}',
-  });
-  expect((await about('us.anthropic.claude-sonet-4-6'))?.repair).toMatch(
-    /^expected: us\.anthropic\.claude-sonnet-4-6; or its price/,
-  );
-  expect((await about('zzzzzzzz'))?.repair).toMatch(/^expected: a Bedrock model in the price table, or its price/);
-});
+test.each([
+  [
+    'claude-sonnet-4',
+    'anthropic.claude-sonnet-4-6, anthropic.claude-sonnet-4-20250514-v1:0, anthropic.claude-sonnet-4-5-20250929-v1:0; or its price in JUDGE_PRICES, such as {"claude-sonnet-4":{"input":3,"output":15}}',
+  ],
+  ['us.anthropic.claude-sonet-4-6', 'us.anthropic.claude-sonnet-4-6; or its price'],
+  ['zzzzzzzz', 'a Bedrock model in the price table, or its price'],
+])(
+  'the misspelt model %s is named with similar ones, and no advice switches the budget off',
+  async (model, similar) => {
+    const { findings } = await doctor({ BEDROCK_MODEL_ID: model });
+    const found = findings.find(({ level, check }) => level === 'error' && check === 'settings');
+    expect(found?.message).toBe(`BEDROCK_MODEL_ID: got ${model}, without a price, which the budget needs.`);
+    expect(found?.repair?.slice(0, 'expected: '.length + similar.length)).toBe(`expected: ${similar}`);
+  },
+);
 
 const shadow = [{ VariantName: 'Shadow' }];
 const old = (hours: number): Answers => ({ 'GET /my-captures': arrived(hours) });
@@ -316,10 +295,7 @@ const BROKEN: Record<string, [check: string, answers?: Answers, settings?: Recor
   'Data Capture to another bucket': ['capture', withEndpoint({}, { DestinationS3Uri: 's3://others/captures/' })],
   'captures encrypted with a key that the settings do not name': [
     'capture',
-    {
-      DescribeEndpoint: endpoint({}, { KmsKeyId: 'alias/captures' }),
-      DescribeKey: [200, { KeyMetadata: { Arn: 'arn:aws:kms:us-east-1:123456789012:key/k1', KeyState: 'Enabled' } }],
-    },
+    { ...withEndpoint({}, { KmsKeyId: 'alias/captures' }), DescribeKey: ok({ KeyMetadata: { Arn: KEY } }) },
   ],
   'a bucket that does not exist': ['captures', { 'HEAD /my-captures': [404, ''] }],
   'a bucket in another region': ['captures', { 'HEAD /my-captures': inRegion('eu-west-1', 301) }],
@@ -346,7 +322,7 @@ const BROKEN: Record<string, [check: string, answers?: Answers, settings?: Recor
   'an experiment that may be shared': ['mlflow', { [BY_NAME]: ofStaging }, { MLFLOW_EXPERIMENT_SHARED: 'true' }],
   'an experiment that a person has renamed': [
     'mlflow',
-    { 'POST /api/2.0/mlflow/experiments/search': [200, { experiments: [{ ...OF_PROD, name: 'Ann’s' }] }] },
+    { 'POST /api/2.0/mlflow/experiments/search': ok({ experiments: [RENAMED] }) },
   ],
   'an MLflow app that does not exist': [
     'mlflow',
@@ -407,7 +383,7 @@ const BROKEN: Record<string, [check: string, answers?: Answers, settings?: Recor
     'stack',
     {
       DescribeStacks: xml(
-        '<DescribeStacksResponse><DescribeStacksResult><Stacks><member><StackName>SageMakerInferenceMonitoringStack-prod</StackName><StackStatus>ROLLBACK_COMPLETE</StackStatus></member></Stacks></DescribeStacksResult></DescribeStacksResponse>',
+        `<DescribeStacksResponse><DescribeStacksResult><Stacks><member><StackName>${STACK}</StackName><StackStatus>ROLLBACK_COMPLETE</StackStatus></member></Stacks></DescribeStacksResult></DescribeStacksResponse>`,
       ),
     },
   ],
@@ -476,15 +452,9 @@ test('names settings that are missing or wrong, and checks the rest', async () =
   expect(healthy).toBe(false);
   const names = ['STACK_PREFIX', 'SAGEMAKER_ENDPOINT_NAME', 'DATA_CAPTURE_S3_BUCKET', 'MLFLOW_TRACKING_URI'];
   const alone = await doctor(Object.fromEntries([...names, 'MLFLOW_ARTIFACT_BUCKET'].map((name) => [name, ''])));
-  expect(alone.findings.map(({ level, check }) => `${level} ${check}`)).toEqual([
-    'ok account',
-    'warning settings',
-    'ok judge',
-    'ok access',
-    'ok price',
-    'ok quota',
-    'ok lambda',
-  ]);
+  expect(alone.findings.map(({ level, check }) => `${level} ${check}`).join()).toBe(
+    'ok account,warning settings,ok judge,ok access,ok price,ok quota,ok lambda',
+  );
   expect(alone.healthy).toBe(true);
 });
 
@@ -504,14 +474,8 @@ test('does not wait for a service that does not answer', async () => {
   try {
     const found = checked('quota', 'any:Action', () => new Promise(() => {}));
     await jest.advanceTimersByTimeAsync(20_000);
-    expect(await found).toEqual([
-      {
-        check: 'quota',
-        level: 'unknown',
-        message: 'quota: there was no answer within 20 s.',
-        repair: 'check the network and try again',
-      },
-    ]);
+    const message = 'quota: there was no answer within 20 s.';
+    expect(await found).toMatchObject([{ check: 'quota', level: 'unknown', message }]);
   } finally {
     jest.useRealTimers();
   }
@@ -528,12 +492,10 @@ test('prints the findings in groups, each in one line of a pipe', async () => {
   expect(found).toEqual(expect.arrayContaining(diagnosis.lines));
 });
 
+const OF_US = [200_000 * 1_440, 200 * 1_440, 288_000_000];
 test.each([
-  ['us.anthropic.claude-sonnet-4-6', [200_000 * 1_440, 200 * 1_440, 288_000_000]],
-  [
-    'arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-sonnet-4-6',
-    [200_000 * 1_440, 200 * 1_440, 288_000_000],
-  ],
+  ['us.anthropic.claude-sonnet-4-6', OF_US],
+  ['arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-sonnet-4-6', OF_US],
   ['global.anthropic.claude-sonnet-4-6', [7 * 1_440]],
   ['global.anthropic.claude-haiku-4-5-20251001-v1:0', [8 * 1_440]],
   ['anthropic.claude-3-5-haiku-20241022-v1:0', [9 * 1_440]],

@@ -17,6 +17,7 @@ import { temporaryFolder } from '../helpers/temporary-folder.ts';
 const ARN = 'arn:aws:sagemaker:us-east-1:123456789012';
 const APP = `${ARN}:mlflow-app/app-ABC`;
 const KEY = 'arn:aws:kms:us-east-1:123456789012:key/k1';
+const NO_KEYS = { AWS_ACCESS_KEY_ID: '', AWS_SECRET_ACCESS_KEY: '' };
 const CAPTURE = {
   EnableCapture: true,
   CaptureStatus: 'Started',
@@ -32,6 +33,15 @@ const described = (DataCaptureConfig: object | undefined) => ({
   DataCaptureConfig,
 });
 
+const Endpoints = [
+  { EndpointName: 'old', EndpointStatus: 'Failed' },
+  { EndpointName: 'garden', EndpointStatus: 'InService' },
+];
+const Summaries = [
+  { Arn: `${ARN}:mlflow-app/app-OLD`, Name: 'gone', Status: 'Deleted', MlflowVersion: '3.4.0' },
+  { Arn: APP, Name: 'team', Status: 'Created', MlflowVersion: '3.10.1' },
+];
+
 const aws = new AwsAnswers();
 let folder: string;
 let file: string;
@@ -41,27 +51,11 @@ beforeEach(() => {
   folder = temporaryFolder('init-');
   file = join(folder, '.env');
   aws.answers = {
-    ListEndpoints: [
-      200,
-      {
-        Endpoints: [
-          { EndpointName: 'old', EndpointStatus: 'Failed' },
-          { EndpointName: 'garden', EndpointStatus: 'InService' },
-        ],
-      },
-    ],
+    ListEndpoints: [200, { Endpoints }],
     DescribeEndpoint: [200, described(CAPTURE)],
     DescribeKey: [200, { KeyMetadata: { Arn: KEY } }],
     'GET /': xml('<R><Buckets><Bucket><Name>some-bucket</Name></Bucket></Buckets></R>'),
-    ListMlflowApps: [
-      200,
-      {
-        Summaries: [
-          { Arn: `${ARN}:mlflow-app/app-OLD`, Name: 'gone', Status: 'Deleted', MlflowVersion: '3.4.0' },
-          { Arn: APP, Name: 'team', Status: 'Created', MlflowVersion: '3.10.1' },
-        ],
-      },
-    ],
+    ListMlflowApps: [200, { Summaries }],
     DescribeMlflowApp: [200, { Status: 'Created', ArtifactStoreUri: 's3://mlflow-own/team' }],
   };
 });
@@ -76,7 +70,7 @@ async function answered(answers: string[], variables: Record<string, string> = {
     text += data.toString();
     if (/: $/.test(text) && rest.length > 0) setImmediate(() => input.write(rest.shift() as string));
   });
-  const prompt = new Prompt(input, output, answers.includes('\x03'));
+  const prompt = new Prompt(input, output, false);
   const work = async () => {
     const clients = quickClients(undefined);
     const account = foundAccount(clients, (line) => prompt.say(line));
@@ -137,10 +131,7 @@ test('offers buckets where Data Capture is off, and asks without credentials', a
   expect(off.text).toContain('Data Capture of garden is off');
   const alone = await answered(
     ['garden\n', 'b\n', 'my-bucket\n', '\n', 'https://mlflow.example.com\n', 'p\n', '\n', '\n'],
-    {
-      AWS_ACCESS_KEY_ID: '',
-      AWS_SECRET_ACCESS_KEY: '',
-    },
+    NO_KEYS,
   );
   expect(alone.values).toMatchObject({ DATA_CAPTURE_S3_BUCKET: 'my-bucket', STACK_PREFIX: 'p' });
   expect(alone.text.match(/Not looked up in the account/g)).toHaveLength(1);
@@ -158,11 +149,6 @@ test('asks again for settings that do not fit together', async () => {
   const { values, text } = await answered(['\n', '\n', '\n', '\n', '\n', `${own}\n`], {}, given);
   expect(text).toContain('These settings do not fit together:\n  MLFLOW_SECRET_ARN: got one in eu-west-1');
   expect(values).toMatchObject({ MLFLOW_SECRET_ARN: own });
-});
-
-test('ends at Ctrl-C', async () => {
-  const { values } = await answered(['garden\r', '\x03']);
-  expect(values).toMatchObject({ name: 'AbortError' });
 });
 
 /** Runs the command in this process. @returns what it wrote to stderr, or what it threw */
@@ -213,7 +199,7 @@ test.each([
 });
 
 test('needs no AWS if the flags say everything', async () => {
-  const nowhere = { AWS_ACCESS_KEY_ID: '', AWS_SECRET_ACCESS_KEY: '', AWS_REGION: '', AWS_ENDPOINT_URL: '' };
+  const nowhere = { ...NO_KEYS, AWS_REGION: '', AWS_ENDPOINT_URL: '' };
   const place = ['--bucket', 'b-1', '--set', 'DATA_CAPTURE_S3_PREFIX=garden/'];
   const said = await init([...FLAGS, ...place, '--mlflow', 'https://m.example.com'], nowhere);
   expect(said).toBe(`Wrote ${file}. Next: inference-monitor doctor`);
@@ -343,17 +329,11 @@ describe('a command says first where it acts', () => {
   );
 
   test.each<[string, Record<string, string>, string]>([
-    [
-      'the settings of npm start for an account',
-      { STACK_PREFIX: 'local', AWS_ENDPOINT_URL: '' },
-      'got: its settings, and your AWS account;',
-    ],
-    [
-      'the emulator for the stack of .env',
-      { STACK_PREFIX: 'local' },
-      'got: its emulator, and STACK_PREFIX=prod in .env;',
-    ],
-  ])('deploy refuses %s, and so does the app', async (_, variables, expected) => {
+    ['the settings of npm start for an account', { AWS_ENDPOINT_URL: '' }, 'its settings, and your AWS account;'],
+    ['the emulator for the stack of .env', {}, 'its emulator, and STACK_PREFIX=prod in .env;'],
+  ])('deploy refuses %s, and so does the app', async (_, more, got) => {
+    const expected = `got: ${got}`;
+    const variables = { STACK_PREFIX: 'local', ...more };
     const { stderr, code } = await said(['deploy'], { ...local(), AWS_ENDPOINT_URL_LAMBDA: aws.url, ...variables });
     expect(code).toBe(2);
     expect(stderr).toContain(`MixedEnvironments: The environment of npm start is mixed with another one; ${expected}`);
@@ -362,14 +342,6 @@ describe('a command says first where it acts', () => {
     expect(app.stderr).toContain(expected);
     expect(app.status).toBe(1);
   });
-});
-
-test('never overwrites a file', async () => {
-  writeFileSync(file, 'MINE=1\n');
-  expect(await init([...FLAGS, '--bucket', 'b-1', '--mlflow', 'https://m.example.com'])).toMatch(
-    /^FileExists: The file exists, and is not overwritten; got: .*; expected: to edit it \(inference-monitor doctor checks it\), or another file with --out$/,
-  );
-  expect(readFileSync(file, 'utf8')).toBe('MINE=1\n');
 });
 
 test('writes values so that dotenv reads the same, or not at all', () => {
