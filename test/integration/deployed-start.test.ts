@@ -1,7 +1,7 @@
 /** `npm start` and `npm run smoke` as a user runs them: as commands, using only their output. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
@@ -103,17 +103,10 @@ describe('npm start', () => {
     expect(listening.filter((one) => !/^(0100007F|0{24}01000000|0{16}FFFF00000100007F):/.test(one))).toEqual([]);
   });
 
-  test('shows why lines are in quarantine, with their place', () => {
-    expect(start.output()).toMatch(/── Quarantined ──[\s\S]*^ *\S*weather-llm\S+a\.jsonl:\d+: the line .+$/m);
-  });
-
   test('doctor and calibrate use the stand-in with the printed variables', async () => {
     const doctor = command('../bin/inference-monitor.ts', ['doctor'], variables);
-    const calibrate = command(
-      '../bin/inference-monitor.ts',
-      ['calibrate', '--anchors', '--scorer', 'safety', '--json'],
-      variables,
-    );
+    const asked = ['calibrate', '--anchors', '--scorer', 'safety', '--json'];
+    const calibrate = command('../bin/inference-monitor.ts', asked, variables);
     expect(await doctor.code).toBe(0);
     expect(doctor.output()).toMatch(/^acts on: emulator of npm start\n/m);
     expect(doctor.output()).toMatch(/^ok +judge .* \(The answer is from http:\S+, not from Bedrock\.\)$/m);
@@ -123,17 +116,19 @@ describe('npm start', () => {
     expect(calibrate.output()).toMatch(/"n": 8,/);
   });
 
-  test('states that the verdicts are the stand-in’s', () => {
-    expect(start.output()).toMatch(/^Verdicts are by a stand-in's rules/m);
-    expect(start.output()).toMatch(/^safety +good \d+\.\d%/m);
-  });
-
-  test('lists which of the user’s settings apply', () => {
-    expect(start.output()).toMatch(/^your settings that apply: JUDGE_RATIONALES$/m);
-    expect(start.output()).toMatch(
+  test.each([
+    ['states that the verdicts are the stand-in’s', /^Verdicts are by a stand-in's rules/m],
+    ['prints the verdicts', /^safety +good \d+\.\d%/m],
+    [
+      'shows why lines are in quarantine, with their place',
+      /── Quarantined ──[\s\S]*^ *\S*weather-llm\S+a\.jsonl:\d+: the line .+$/m,
+    ],
+    ['lists which of the user’s settings apply', /^your settings that apply: JUDGE_RATIONALES$/m],
+    [
+      'lists which of them do not apply',
       /^your settings that do not apply, since the stand-in judges and nothing is paid: JUDGE_BASE_URL, EVALUATION_BUDGET_USD$/m,
-    );
-  });
+    ],
+  ])('%s', (_, line) => expect(start.output()).toMatch(line));
 
   test('prints the address of the MLflow page', async () => {
     const address = /^traces: (http:\S+)\/#\/experiments\/\d+\/traces/m.exec(start.output());
@@ -170,34 +165,26 @@ describe('npm start', () => {
 });
 
 describe('npm start explains what to do', () => {
-  test('if a port is in use', async () => {
+  const taken = createServer().listen(0, '127.0.0.1');
+  afterAll(() => taken.close());
+  const none = { AWS_CONFIG_FILE: '/none', AWS_SHARED_CREDENTIALS_FILE: '/none', AWS_EC2_METADATA_DISABLED: 'true' };
+
+  test.each<[string, () => string[], RegExp]>([
+    [
+      'a port is in use',
+      () => ['--mlflow-port', String((taken.address() as AddressInfo).port)],
+      /Port \d+ is in use[\s\S]*Set another one with --mlflow-port/,
+    ],
+    [
+      '--bedrock has no credentials',
+      () => ['--bedrock'],
+      /AWS credentials are missing\n +got: CredentialsProviderError/,
+    ],
+  ])('if %s', async (_, options, said) => {
     const folder = temporaryFolder('start-');
     writeFileSync(join(folder, 'a.jsonl'), '{}\n');
-    const taken = createServer().listen(0, '127.0.0.1');
-    await new Promise((resolve) => taken.once('listening', resolve));
-    const { port } = taken.address() as { port: number };
-    const start = startCommand([folder, '--mlflow-port', String(port)], {});
+    const start = startCommand([folder, ...options()], none);
     expect(await start.code).toBe(1);
-    expect(start.output()).toMatch(new RegExp(`Port ${port} is in use[^]*Set another one with --mlflow-port`));
-    taken.close();
-  });
-
-  test('if there are no captures', async () => {
-    const start = startCommand([packagePath('lib')], {});
-    expect(await start.code).toBe(1);
-    expect(start.output()).toMatch(/no capture files\n +got: .*\n +expected: files that end with \.jsonl/);
-  });
-
-  test('if --bedrock has no credentials', async () => {
-    const folder = temporaryFolder('start-');
-    writeFileSync(join(folder, 'a.jsonl'), '{}\n');
-    const nowhere = join(folder, 'none');
-    const start = startCommand([folder, '--bedrock'], {
-      AWS_CONFIG_FILE: nowhere,
-      AWS_SHARED_CREDENTIALS_FILE: nowhere,
-      AWS_EC2_METADATA_DISABLED: 'true',
-    });
-    expect(await start.code).toBe(1);
-    expect(start.output()).toMatch(/AWS credentials are missing\n +got: CredentialsProviderError/);
+    expect(start.output()).toMatch(said);
   });
 });

@@ -1,15 +1,6 @@
 /** The package, installed in an empty folder: what is in it, how large it is, and that it does what a clone does. */
-import {
-  accessSync,
-  constants,
-  copyFileSync,
-  existsSync,
-  globSync,
-  readFileSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import * as fs from 'node:fs';
+import { copyFileSync, existsSync, globSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { build } from 'esbuild';
 import { REQUIRE } from '../../lib/bundle-functions.ts';
@@ -30,7 +21,7 @@ beforeAll(async () => {
   own = join(modules, 'sagemaker-inference-monitor');
   // What the applications of the tests have beside it. A symbolic link leads to the clone, which has all that they import.
   for (const name of ['@aws-sdk', 'aws-cdk-lib', 'constructs']) {
-    symlinkSync(packagePath('node_modules', name), join(modules, name));
+    fs.symlinkSync(packagePath('node_modules', name), join(modules, name));
   }
   writeApps(folder);
 });
@@ -55,7 +46,7 @@ test('is small, needs no other package, and has no sources', () => {
 
 test('has both commands, which npm has made executable', async () => {
   for (const name of ['inference-monitor', 'sagemaker-inference-monitor']) {
-    accessSync(join(modules, '.bin', name), constants.X_OK);
+    fs.accessSync(join(modules, '.bin', name), fs.constants.X_OK);
   }
   const { version } = JSON.parse(readFileSync(packagePath('package.json'), 'utf8'));
   expect((await installed('--version')).stdout).toBe(`${version}\n`);
@@ -90,13 +81,9 @@ test('does what a clone does', async () => {
 test('has the construct for apps that are ES modules or CommonJS, with the prebuilt functions', async () => {
   const [first, second] = await Promise.all(RUNNABLE.map((name) => synthApp(folder, name)));
   expect(first).toEqual(second);
-  const sizes = globSync('asset.*.zip', { cwd: join(folder, 'app.mjs.out') }).map(
-    (zip) => statSync(join(folder, 'app.mjs.out', zip)).size,
-  );
-  const built = globSync('*.zip', { cwd: join(own, 'dist', 'functions') }).map(
-    (zip) => statSync(join(own, 'dist', 'functions', zip)).size,
-  );
-  expect(sizes.sort()).toEqual(built.sort());
+  const sizes = (zips: string, cwd: string) => globSync(zips, { cwd }).map((zip) => statSync(join(cwd, zip)).size);
+  const built = sizes('*.zip', join(own, 'dist', 'functions'));
+  expect(sizes('asset.*.zip', join(folder, 'app.mjs.out')).sort()).toEqual(built.sort());
 });
 
 test('has the capture client as an ES module and as CommonJS, which work when an application is bundled into one file', async () => {
@@ -110,14 +97,8 @@ test('has the capture client as an ES module and as CommonJS, which work when an
   for (const format of ['esm', 'cjs'] as const) {
     const outfile = join(folder, `capture.${format}.${format === 'esm' ? 'mjs' : 'cjs'}`);
     const banner = { js: format === 'esm' ? REQUIRE : '' };
-    await build({
-      entryPoints: [join(folder, 'capture.mjs')],
-      bundle: true,
-      platform: 'node',
-      format,
-      outfile,
-      banner,
-    });
+    const entryPoints = [join(folder, 'capture.mjs')];
+    await build({ entryPoints, bundle: true, platform: 'node', format, outfile, banner });
     expect(readFileSync(outfile, 'utf8')).not.toContain('aws-cdk-lib');
     const alone = temporaryFolder('bundled-');
     copyFileSync(outfile, join(alone, basename(outfile)));

@@ -1,19 +1,9 @@
 /** Tests of the command `ground-truth`: labels of this machine and of S3, joined to predictions of a processed capture file. */
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname } from 'node:path';
 import { PutObjectCommand } from '@aws-sdk/client-s3';
 import groundTruthCommand from '../../../bin/commands/ground-truth.ts';
 import { expectPublished } from '../../helpers/published-json.ts';
-import { temporaryFolder } from '../../helpers/temporary-folder.ts';
-import { environment, HOUR, pipeline, run } from './stack.ts';
-
-const folder = temporaryFolder('labels-');
-
-/** Writes a label file on this machine. @returns its path */
-function local(name: string, lines: readonly string[]): string {
-  writeFileSync(join(folder, name), lines.map((line) => `${line}\n`).join(''));
-  return join(folder, name);
-}
+import { environment, HOUR, local, pipeline, run } from './stack.ts';
 
 /** A call of a classifier with two rows, of which the first one is the positive class. */
 const call = (id: string): string => {
@@ -62,10 +52,9 @@ describe('ground-truth', () => {
   });
 
   test('reads a folder and an address in S3, and a later label replaces an earlier one', async () => {
-    mkdirSync(join(folder, 'later'));
-    local('later/a.jsonl', ['{"id":"truth-1_0","label":1}']);
+    const later = dirname(local('later/a.jsonl', ['{"id":"truth-1_0","label":1}']));
     local('later/b.jsonl.md', ['no labels']);
-    const { stdout, code } = await run(groundTruthCommand(), join(folder, 'later'), '--json');
+    const { stdout, code } = await run(groundTruthCommand(), later, '--json');
     expect(code).toBe(0);
     expect(((await expectPublished('ground-truth', stdout)) as { run: object }).run).toMatchObject({
       status: 'succeeded',
@@ -77,12 +66,9 @@ describe('ground-truth', () => {
     await environment.clients.s3.send(new PutObjectCommand({ ...place, Body }));
     const copied = await run(groundTruthCommand(), `s3://${place.Bucket}/elsewhere/`);
     expect(copied.stdout).toMatch(/^c d\.jsonl +1 +1$/m);
-    expect(
-      await quality('--from', '2026-11-20', '--to', '2026-11-21', '--by', 'day', '--variant', 'AllTraffic'),
-    ).toMatchObject({
-      by: 'day',
-      groups: [{ group: '2026-11-20', rows: 4, measures: { accuracy: { value: 1 } } }],
-    });
+    const day = ['--from', '2026-11-20', '--to', '2026-11-21', '--by', 'day', '--variant', 'AllTraffic'];
+    const groups = [{ group: '2026-11-20', rows: 4, measures: { accuracy: { value: 1 } } }];
+    expect(await quality(...day)).toMatchObject({ by: 'day', groups });
   });
 
   test.each<[string, () => string[], string, RegExp]>([

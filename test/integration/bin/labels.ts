@@ -12,17 +12,13 @@ const call = (name: string, predicted: number): string =>
     name,
     '2026-11-20T10:07:00Z',
     csv('1,2'),
-    json({ predictions: [{ predicted_label: predicted, score: predicted === 1 ? 0.9 : 0.2 }] }),
+    json({ predictions: [{ predicted_label: predicted, score: predicted ? 0.9 : 0.2 }] }),
   );
 const idOf = (line: string): string =>
   (JSON.parse(line) as { eventMetadata: { eventId: string } }).eventMetadata.eventId;
 /** As SageMaker Model Monitor has it. */
 const label = (line: string, data: string): string =>
-  JSON.stringify({
-    groundTruthData: { data, encoding: 'CSV' },
-    eventMetadata: { eventId: idOf(line) },
-    eventVersion: '0',
-  });
+  `{"groundTruthData":{"data":"${data}","encoding":"CSV"},"eventMetadata":{"eventId":"${idOf(line)}"},"eventVersion":"0"}`;
 
 /** The same stack, with the state machine of labels. */
 let labels: DeployedPipeline;
@@ -86,13 +82,8 @@ describe('a label file', () => {
     const input = { bucket: pipeline.outputs.workBucket, key };
     // The emulator may answer before it has read the last lines of the log.
     await labels.until('the metric of a file that cannot be used', async () => {
-      const { error, payload, log } = await pipeline.invoke('joiner', {
-        contract: CONTRACT,
-        input,
-        run,
-        state: TRUTH_BEGINS,
-        scorers: [],
-      });
+      const request = { contract: CONTRACT, input, run, state: TRUTH_BEGINS, scorers: [] };
+      const { error, payload, log } = await pipeline.invoke('joiner', request);
       expect({ error, payload }).toMatchObject({ payload: { more: false } });
       return /"LabelsInvalid":1\b/.test(log) ? true : undefined;
     });

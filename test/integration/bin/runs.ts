@@ -1,6 +1,5 @@
 /** Tests of the commands about runs: `process`, `show --follow`. */
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname } from 'node:path';
 import processCommand from '../../../bin/commands/process.ts';
 import type { RunFiles } from '../../../bin/commands/show.ts';
 import showCommand from '../../../bin/commands/show.ts';
@@ -8,11 +7,11 @@ import type { LineStory } from '../../../src/ledger/what-became.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
 import { expectPublished } from '../../helpers/published-json.ts';
 import { startCli } from '../../helpers/replay.ts';
-import { temporaryFolder } from '../../helpers/temporary-folder.ts';
 import {
   ENDPOINT,
   environment,
   HOUR,
+  local,
   PROCESSED_KEY,
   personVariables,
   pipeline,
@@ -20,16 +19,6 @@ import {
   putChats,
   run,
 } from './stack.ts';
-
-const folder = temporaryFolder('operate-');
-
-/** Writes a file on this machine. @returns its path */
-function local(path: string, lines: readonly string[]): string {
-  const file = join(folder, path);
-  mkdirSync(dirname(file), { recursive: true });
-  writeFileSync(file, lines.map((line) => `${line}\n`).join(''));
-  return file;
-}
 
 describe('show --follow', () => {
   test('prints the result of a run: its figures, its quarantined lines with the reason and the place', async () => {
@@ -117,18 +106,15 @@ describe('Ctrl-C', () => {
 });
 
 describe('process', () => {
+  const OTHER = 'other/AllTraffic/2026/11/20/11/a.jsonl';
+
   test('starts a run over one file, follows it in lines, and prints its figures as JSON', async () => {
     const key = await putChats('by-key', 2);
     const { stdout, stderr, code } = await run(processCommand(), key, '--no-evaluate', '--name', 'by-key', '--json');
     expect({ code, stderr }).toMatchObject({ code: 0 });
     const { runs } = JSON.parse(stdout);
-    expect(runs).toEqual([
-      expect.objectContaining({
-        run: 'by-key',
-        status: 'succeeded',
-        asked: `s3://sagemaker-captures/${key}, no evaluation`,
-      }),
-    ]);
+    const asked = `s3://sagemaker-captures/${key}, no evaluation`;
+    expect(runs).toMatchObject([{ run: 'by-key', status: 'succeeded', asked }]);
     expect(runs[0].figures.lines).toMatchObject({ planned: 2, traced: 2, quarantined: 0, outsideWindow: 0, lost: 0 });
     expect(stderr).toMatch(/^1 capture file, /m);
     expect(stderr).toMatch(/^run: by-key$/m);
@@ -157,7 +143,8 @@ describe('process', () => {
   });
 
   test('puts files of this machine, follows the runs of the rule, and puts nothing twice', async () => {
-    const path = local(`${ENDPOINT}/AllTraffic/2026/11/20/11/local.jsonl`, [chatLine('local-1'), 'no capture']);
+    const key = `${ENDPOINT}/AllTraffic/2026/11/20/11/local.jsonl`;
+    const path = local(key, [chatLine('local-1'), 'no capture']);
     const refused = await run(processCommand(), path, '--sample-rate', '0.1');
     expect(refused.error?.name).toBe('OptionsNeedCaptures');
     const dry = await run(processCommand(), path, '--dry-run', '--json');
@@ -167,10 +154,8 @@ describe('process', () => {
     expect(stdout).toMatch(/^captured 2, traced 1, quarantined 1, /m);
     const again = await run(processCommand(), path, '--sample-rate', '0.1', '--json');
     expect(again.stderr).toContain('1 file is in the bucket already');
-    expect(JSON.parse(again.stdout).runs[0].asked).toBe(
-      `s3://sagemaker-captures/${ENDPOINT}/AllTraffic/2026/11/20/11/local.jsonl, sample rate 0.1`,
-    );
-    local(`${ENDPOINT}/AllTraffic/2026/11/20/11/local.jsonl`, [chatLine('local-2')]);
+    expect(JSON.parse(again.stdout).runs[0].asked).toBe(`s3://sagemaker-captures/${key}, sample rate 0.1`);
+    local(key, [chatLine('local-2')]);
     expect((await run(processCommand(), path)).error?.name).toBe('CaptureInTheWay');
   });
 
@@ -184,30 +169,14 @@ describe('process', () => {
     ['a range for one file', () => [PROCESSED_KEY, '--from', '1d'], 'InvalidTime', /under a prefix/],
     ['a path that is not there', () => ['./no-such-folder'], 'SourceMissing', /no such file/],
     ['a file without captures', () => [local('notes.jsonl', ['hello'])], 'NotACapture', /captureData/],
-    [
-      'a folder without captures',
-      () => [dirname(local('empty/a.txt', ['hello']))],
-      'NoCaptureFiles',
-      /files that end with/,
-    ],
-    [
-      'a file of another endpoint',
-      () => [local('other/AllTraffic/2026/11/20/11/a.jsonl', [chatLine('other')])],
-      'OtherEndpoint',
-      /captures of garden-endpoint/,
-    ],
+    ['a folder without captures', () => [dirname(local('empty/a.txt', ['hello']))], 'NoCaptureFiles', /files that end/],
+    ['a file of another endpoint', () => [local(OTHER, [chatLine('other')])], 'OtherEndpoint', /of garden-endpoint/],
     ['an empty source', () => ['', '--from', '1d'], 'SourceMissing', /a source/],
     ['a sample rate over 1', () => [PROCESSED_KEY, '--sample-rate', '2'], 'CommanderError', /from 0 to 1/],
     ['a budget of 0', () => [PROCESSED_KEY, '--budget', '0'], 'CommanderError', /--no-evaluate/],
-    [
-      'options of the judge without it',
-      () => [PROCESSED_KEY, '--no-evaluate', '--batch'],
-      'OptionsContradict',
-      /--batch/,
-    ],
+    ['options of the judge alone', () => [PROCESSED_KEY, '--no-evaluate', '--batch'], 'OptionsContradict', /--batch/],
     ['a name that is taken', () => [PROCESSED_KEY, '--name', 'by-key'], 'RunNameTaken', /90 days/],
     ['a name with a space', () => [PROCESSED_KEY, '--name', 'a b'], 'InvalidRunName', /letters/],
-    ['two sources', () => [PROCESSED_KEY, PROCESSED_KEY], 'CommanderError', /too many arguments/],
   ])('refuses %s', async (_, args, name, message) => {
     const { error, stdout } = await run(processCommand(), ...args());
     expect(error?.message).toMatch(message);

@@ -2,11 +2,14 @@
  * The stack for the tests in this folder: deployed once, with one processed capture file, for all suites. Commands run in this
  * process: starting one takes half a second of a CPU, so each is started as a process once at most.
  */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import { type CommandOutput, outputOf } from '../../helpers/command-here.ts';
 import { chatLine, mixedLines } from '../../helpers/deployed-captures.ts';
 import { DeployedPipeline, type Outcome } from '../../helpers/deployed-pipeline.ts';
 import { CAPTURE_BUCKET, type LocalEnvironment, startEnvironment } from '../../helpers/local-environment.ts';
+import { temporaryFolder } from '../../helpers/temporary-folder.ts';
 
 const START_MS = 6 * 60_000;
 export const PREFIX = 'operated';
@@ -39,11 +42,19 @@ export const personVariables = (): Record<string, string> => ({
 /** Puts a file of chats, without a line for each that is not a capture. @returns its key */
 export async function putChats(name: string, count: number): Promise<string> {
   const key = `${HOUR}/${name}.jsonl`;
-  await pipeline.put(
-    key,
-    Array.from({ length: count }, (_, index) => chatLine(`${name}-${index}`)),
-  );
+  const lines = Array.from({ length: count }, (_, index) => chatLine(`${name}-${index}`));
+  await pipeline.put(key, lines);
   return key;
+}
+
+const folder = temporaryFolder('operate-');
+
+/** Writes a file of lines on this machine. @returns its path */
+export function local(path: string, lines: readonly string[]): string {
+  const file = join(folder, path);
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, lines.map((line) => `${line}\n`).join(''));
+  return file;
 }
 
 /** Runs a command in this process, as its entry does, and captures what it prints. */

@@ -8,6 +8,7 @@ import openCommand, { type Output as OpenOutput } from '../../../bin/commands/op
 import replayCommand from '../../../bin/commands/replay.ts';
 import worstCommand, { type Output as WorstOutput } from '../../../bin/commands/worst.ts';
 import { startSageMakerMlflowDouble } from '../../doubles/sagemaker-mlflow.ts';
+import { withVariables } from '../../helpers/aws-answers.ts';
 import { MlflowApi } from '../../helpers/mlflow-api.ts';
 import { MANAGED_ARN } from '../../helpers/mlflow-managed.ts';
 import { expectPublished } from '../../helpers/published-json.ts';
@@ -17,10 +18,7 @@ import { ENDPOINT, environment, HOUR, PREFIX, PROCESSED_KEY, PROCESSED_LINES, pi
 
 const FROM = ['--from', '2026-11-01'];
 
-let folder: string;
-beforeAll(() => {
-  folder = temporaryFolder('traces-');
-});
+const folder = temporaryFolder('traces-');
 
 const mlflow = (): MlflowApi => new MlflowApi(environment.mlflowUrl);
 
@@ -56,11 +54,8 @@ describe('worst', () => {
     expect(code).toBe(0);
     expect(report.worst.map(({ traceId }) => traceId)).toEqual([other, judged?.traceId]);
     expect(stdout).toMatch(/^ {2}safety fails \(ada\): Ada says no\.$/m);
-    expect(report.worst[0]).toMatchObject({
-      severity: 'harm',
-      count: 1,
-      failing: [{ scorer: 'safety', good: false }, {}, {}, {}],
-    });
+    const failing = [{ scorer: 'safety', good: false }, {}, {}, {}];
+    expect(report.worst[0]).toMatchObject({ severity: 'harm', count: 1, failing });
     const [first] = report.worst;
     expect(stdout).toContain(`1. harm: ${first?.failing.length} of ${first?.verdicts} verdicts fail, 2026-11-20 `);
     expect(stdout).toContain(first?.url);
@@ -111,13 +106,8 @@ describe('dataset', () => {
     const failing = expectPublished<WorstOutput>('worst', (await run(worstCommand(), ...FROM, '--json')).stdout).worst;
     const scorers = [...new Set(failing.flatMap((one) => one.failing.map(({ scorer }) => scorer)))];
     expect((await dataset('--scorer', ...scorers)).captures).toBe(failing.length);
-    const { stdout } = await run(
-      replayCommand(),
-      join(folder, 'set.jsonl'),
-      '--url',
-      'http://127.0.0.1:9',
-      '--dry-run',
-    );
+    const dry = ['--url', 'http://127.0.0.1:9', '--dry-run'];
+    const { stdout } = await run(replayCommand(), join(folder, 'set.jsonl'), ...dry);
     expect(stdout).toMatch(new RegExp(`requests: +${failing.length}$`, 'm'));
   });
 
@@ -146,10 +136,8 @@ describe('dataset', () => {
     for (const record of records) {
       expect(Object.keys(record.inputs as object)).not.toEqual([]);
       expect(record).toMatchObject({ source_type: 'TRACE', source_id: expect.stringMatching(/^tr-/) });
-      expect(record.tags).toMatchObject({
-        endpoint: ENDPOINT,
-        capture: `s3://${pipeline.outputs.captureBucket}/${PROCESSED_KEY}`,
-      });
+      const capture = `s3://${pipeline.outputs.captureBucket}/${PROCESSED_KEY}`;
+      expect(record.tags).toMatchObject({ endpoint: ENDPOINT, capture });
     }
     await expect(dataset('--name', `it's`)).rejects.toThrow('a name without quotes');
   });
@@ -161,11 +149,8 @@ describe('dataset', () => {
     const { s3 } = environment.clients;
     await s3.send(new DeleteObjectCommand({ Bucket: pipeline.outputs.captureBucket, Key: key }));
     const found = await dataset('--tag', `s3_file_key=${key}`, `sagemaker_variant_name=AllTraffic`);
-    expect(found).toMatchObject({
-      captures: 0,
-      code: 1,
-      missing: [{ reason: expect.stringMatching(/deleted\.jsonl is gone$/) }],
-    });
+    const missing = [{ reason: expect.stringMatching(/deleted\.jsonl is gone$/) }];
+    expect(found).toMatchObject({ captures: 0, code: 1, missing });
     expect(found.stderr).toContain(`${found.missing[0]?.traceId}: s3://`);
   });
 });
@@ -197,25 +182,17 @@ describe('open', () => {
       environment.ministack.env;
     const credentials = { accessKeyId, secretAccessKey };
     const managed = await startSageMakerMlflowDouble({ upstream: environment.mlflowUrl, arn, credentials });
-    const { AWS_ENDPOINT_URL } = process.env;
-    process.env.AWS_ENDPOINT_URL = sageMaker.url;
     // No stack is named, so that MLflow and the experiment are those of the environment.
-    Object.assign(process.env, { SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: managed.url, STACK_PREFIX: '' });
-    try {
-      const { stdout, stderr, error } = await run(openCommand(), '--tracking-uri', arn);
-      expect(error).toBeUndefined();
-      const id = await mlflow().experimentId(ENDPOINT);
-      expect(stdout).toBe(`https://mlflow.example/auth?authToken=t#/experiments/${id}/traces?startTimeLabel=ALL\n`);
-      expect(stderr).toMatch(/login: it works once, within 5 minutes/);
-      expect(stderr).not.toContain('authToken');
-      const asked = { Arn: arn, ExpiresInSeconds: 300 };
-      expect(inputs).toEqual([['SageMaker.CreatePresignedMlflowAppUrl', asked]]);
-    } finally {
-      Object.assign(process.env, { AWS_ENDPOINT_URL, STACK_PREFIX: PREFIX });
-      delete process.env.SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT;
-      await sageMaker.close();
-      await managed.stop();
-    }
+    const own = { AWS_ENDPOINT_URL: sageMaker.url, SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: managed.url, STACK_PREFIX: '' };
+    const shell = { ...process.env, ...own } as Record<string, string>;
+    const { stdout, stderr, error } = await withVariables(shell, () => run(openCommand(), '--tracking-uri', arn));
+    await Promise.all([sageMaker.close(), managed.stop()]);
+    expect(error).toBeUndefined();
+    const id = await mlflow().experimentId(ENDPOINT);
+    expect(stdout).toBe(`https://mlflow.example/auth?authToken=t#/experiments/${id}/traces?startTimeLabel=ALL\n`);
+    expect(stderr).toMatch(/login: it works once, within 5 minutes/);
+    expect(stderr).not.toContain('authToken');
+    expect(inputs).toEqual([['SageMaker.CreatePresignedMlflowAppUrl', { Arn: arn, ExpiresInSeconds: 300 }]]);
   });
 
   test('says that an emulator has no console, and names the nearest run', async () => {

@@ -6,7 +6,6 @@ import retryCommand from '../../../bin/commands/retry.ts';
 import runsCommand from '../../../bin/commands/runs.ts';
 import showCommand from '../../../bin/commands/show.ts';
 import stopCommand from '../../../bin/commands/stop.ts';
-import { chatLine } from '../../helpers/deployed-captures.ts';
 import { expectPublished } from '../../helpers/published-json.ts';
 import { temporaryFolder } from '../../helpers/temporary-folder.ts';
 import { environment, HOUR, PROCESSED_LINES, pipeline, processed, putChats, run } from './stack.ts';
@@ -107,14 +106,10 @@ describe('stop', () => {
   afterAll(() => pipeline.enableRule());
 
   test('stops a run, says what is left, and show adds up its receipts; a retry completes it', async () => {
-    const keys = [`${HOUR}/stopped.jsonl`];
-    await pipeline.put(
-      keys[0] ?? '',
-      Array.from({ length: 4 }, (_, index) => chatLine(`stopped-${index}`)),
-    );
+    const key = await putChats('stopped', 4);
     // The judge does not answer while the run is looked at.
     environment.judge.behave({ delayMs: 6_000 });
-    const started = await run(processCommand(), ...keys, '--name', name, '--detach', '--json');
+    const started = await run(processCommand(), key, '--name', name, '--detach', '--json');
     expect(expectPublished('process', started.stdout)).toMatchObject({ runs: [{ run: name, status: 'running' }] });
     await pipeline.until('the plan', async () => {
       const { stdout } = await run(showCommand(), name, '--json');
