@@ -50,7 +50,7 @@ export default command('init', OPTIONS, async ({ set, region, out, yes, ...flags
   const place = await clients.lambda.config.region().catch(() => undefined);
   const prompt = yes ? undefined : promptOnTerminal();
   try {
-    const say = prompt === undefined ? notice : (line: string) => prompt.say(line);
+    const say = prompt === undefined ? notice : prompt.say;
     const values = await collect(given, foundAccount(clients, say), place, prompt);
     const written = { ...values, ...(place && { AWS_REGION: place }) };
     const text = dotenvText(readFileSync(packagePath('.env.example'), 'utf8'), written);

@@ -1,5 +1,5 @@
 /** Asks a person on a terminal, line by line. */
-import { createInterface, type Interface } from 'node:readline/promises';
+import { createInterface } from 'node:readline/promises';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
 
@@ -20,47 +20,37 @@ export interface InitQuestion {
   fault(value: string): string | undefined;
 }
 
-export class Prompt {
-  readonly #lines: Interface;
-  readonly #output: NodeJS.WritableStream;
-  readonly #stop = new AbortController();
+export type Prompt = ReturnType<typeof openPrompt>;
 
-  constructor(input: NodeJS.ReadableStream, output: NodeJS.WritableStream, terminal = true) {
-    this.#output = output;
-    this.#lines = createInterface({ input, output, terminal });
-    // Ctrl-C and Ctrl-D.
-    this.#lines.on('SIGINT', () => this.#stop.abort());
-    this.#lines.on('close', () => this.#stop.abort());
-  }
-
-  say(line: string): void {
-    this.#output.write(`${line}\n`);
-  }
+export function openPrompt(input: NodeJS.ReadableStream, output: NodeJS.WritableStream, terminal = true) {
+  const lines = createInterface({ input, output, terminal });
+  const stop = new AbortController();
+  // Ctrl-C and Ctrl-D.
+  for (const event of ['SIGINT', 'close']) lines.on(event, () => stop.abort());
+  const say = (line: string): void => void output.write(`${line}\n`);
 
   /** Asks until the answer is valid. @returns '' only for an optional question. @throws `AbortError` on Ctrl-C and Ctrl-D */
-  async ask({ text, choices = [], initial, optional = false, fault }: InitQuestion): Promise<string> {
-    this.say('');
-    for (const [index, { value, label = value }] of choices.entries()) this.say(`  ${index + 1}) ${singleLine(label)}`);
+  async function ask({ text, choices = [], initial, optional = false, fault }: InitQuestion): Promise<string> {
+    say('');
+    for (const [index, { value, label = value }] of choices.entries()) say(`  ${index + 1}) ${singleLine(label)}`);
     const enter = initial === undefined ? (optional ? ' (Enter: none)' : '') : ` (Enter: ${singleLine(initial)})`;
     for (;;) {
-      const given = (await this.#lines.question(`${text}${enter}: `, { signal: this.#stop.signal })).trim();
+      const given = (await lines.question(`${text}${enter}: `, { signal: stop.signal })).trim();
       const chosen = /^\d{1,3}$/.test(given) ? choices[Number(given) - 1]?.value : undefined;
       const value = chosen ?? (given || (initial ?? ''));
       if (value === '' && optional) return '';
       const wrong = value === '' ? 'An answer is required.' : fault(value);
       if (wrong === undefined) return value;
-      this.say(`  ${singleLine(wrong)}`);
+      say(`  ${singleLine(wrong)}`);
     }
   }
 
-  close(): void {
-    this.#lines.close();
-  }
+  return { say, ask, close: () => lines.close() };
 }
 
 /** @throws PermanentError `NoTerminal` */
 export function promptOnTerminal({ stdin, stderr }: Pick<NodeJS.Process, 'stdin' | 'stderr'> = process): Prompt {
-  if (stdin.isTTY && stderr.isTTY) return new Prompt(stdin, stderr);
+  if (stdin.isTTY && stderr.isTTY) return openPrompt(stdin, stderr);
   const expected = '--yes with the settings as flags: inference-monitor init --help';
   const facts = { got: 'no terminal to ask on', expected };
   throw new PermanentError('NoTerminal', 'The settings cannot be asked for', facts);

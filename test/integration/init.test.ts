@@ -8,7 +8,7 @@ import { parse } from 'dotenv';
 import initCommand from '../../bin/commands/init.ts';
 import { quickClients } from '../../bin/doctor/finding.ts';
 import { collect, foundAccount } from '../../bin/init/collect.ts';
-import { Prompt } from '../../bin/init/prompt.ts';
+import { openPrompt } from '../../bin/init/prompt.ts';
 import { dotenvText } from '../../src/core/settings/dotenv-file.ts';
 import { AwsAnswers, withVariables, xml } from '../helpers/aws-answers.ts';
 import { runHere } from '../helpers/command-here.ts';
@@ -70,7 +70,7 @@ async function answered(answers: string[], variables: Record<string, string> = {
     text += data.toString();
     if (/: $/.test(text) && rest.length > 0) setImmediate(() => input.write(rest.shift() as string));
   });
-  const prompt = new Prompt(input, output, false);
+  const prompt = openPrompt(input, output, false);
   const work = async () => {
     const clients = quickClients(undefined);
     const account = foundAccount(clients, (line) => prompt.say(line));
