@@ -163,32 +163,33 @@ const COMMON = {
   mainFields: ['module', 'main'],
   // Installed only where the stack is deployed from, and where `sql --local` is used.
   external: ['aws-cdk-lib', 'constructs', '@duckdb/node-api'],
-  metafile: true,
   logLevel: 'warning',
 } satisfies BuildOptions;
+
+/** @returns the files that went into the bundle */
+async function bundle(options: BuildOptions): Promise<string[]> {
+  const { metafile } = await build({ ...COMMON, ...options, metafile: true });
+  return Object.keys(metafile.inputs);
+}
 
 /**
  * Bundles the programs. Code that several commands share is in chunks, so that a command loads only what it needs.
  */
-async function buildPrograms(): Promise<string[]> {
-  const { metafile } = await build({
-    ...COMMON,
+const buildPrograms = () =>
+  bundle({
     entryPoints: FILES.programs,
     chunkNames: 'chunks/[name]-[hash]',
     splitting: true,
     format: 'esm',
     banner: { js: REQUIRE },
   });
-  return Object.keys(metafile.inputs);
-}
 
 /**
  * Bundles the construct as CommonJS, which looks at Node's version first, with an ES module that loads it. A bundle that is an ES
  * module would be linked first, and fail where an older Node lacks what it imports.
  */
 async function buildConstruct(): Promise<string[]> {
-  const { metafile } = await build({
-    ...COMMON,
+  const inputs = await bundle({
     entryPoints: { index: CONSTRUCT },
     format: 'cjs',
     outExtension: { '.js': '.cjs' },
@@ -197,7 +198,7 @@ async function buildConstruct(): Promise<string[]> {
   });
   const esModule = "import construct from './index.cjs';\nexport const { InferenceMonitor } = construct;\n";
   writeFileSync(join(DIST, 'index.js'), esModule);
-  return Object.keys(metafile.inputs);
+  return inputs;
 }
 
 /**
@@ -206,14 +207,8 @@ async function buildConstruct(): Promise<string[]> {
  */
 async function buildClients(): Promise<void> {
   for (const [format, extension] of [['esm', '.js'] as const, ['cjs', '.cjs'] as const]) {
-    await build({
-      ...COMMON,
-      entryPoints: CLIENTS,
-      target: 'node20',
-      external: ['@aws-sdk/*'],
-      format,
-      outExtension: { '.js': extension },
-    });
+    const outExtension = { '.js': extension };
+    await bundle({ entryPoints: CLIENTS, target: 'node20', external: ['@aws-sdk/*'], format, outExtension });
   }
 }
 
