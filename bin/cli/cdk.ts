@@ -29,6 +29,10 @@ export function cdkFile(file: string, places: readonly string[] = PLACES): strin
   throw new PermanentError('CdkMissing', 'The CDK is not installed', { got: `no ${file}`, expected });
 }
 
+/** The context of the app, which the CDK reads by itself only in a clone. */
+export const cdkContext = (): Record<string, boolean> =>
+  JSON.parse(readFileSync(packagePath('cdk.json'), 'utf8')).context;
+
 /** The CDK takes off quotes that are around the whole text. */
 const quoted = (word: string): string => (/\s/.test(word) ? `"${word}"` : word);
 
@@ -39,10 +43,9 @@ export async function runCdk(name: 'deploy' | 'destroy', passedOn: readonly stri
   // The app imports these from where it is.
   for (const file of ['aws-cdk-lib/package.json', 'constructs/package.json']) cdkFile(file, PLACES.slice(0, 1));
   const app = programArgs('bin/app.ts', 'app');
-  const { context } = JSON.parse(readFileSync(packagePath('cdk.json'), 'utf8')) as { context: Record<string, boolean> };
   const args = [
     ...[name, '--app', [process.execPath, ...app].map(quoted).join(' ')],
-    ...Object.entries(context).flatMap(([name, value]) => ['--context', `${name}=${value}`]),
+    ...Object.entries(cdkContext()).flatMap(([name, value]) => ['--context', `${name}=${value}`]),
     ...passedOn,
   ];
   const env = { ...process.env, DEPLOYED_AT: new Date().toISOString() };

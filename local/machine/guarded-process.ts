@@ -1,5 +1,5 @@
 /** Child processes that never outlive this process. */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
 import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 
@@ -72,12 +72,8 @@ function spawnGuarded(command: string, args: readonly string[], { logFile, env, 
   mkdirSync(dirname(logFile), { recursive: true });
   const log = openSync(logFile, 'w');
   try {
-    const child = spawn('/bin/sh', ['-c', GUARD, 'sh', command, ...args], {
-      stdio: ['pipe', log, log],
-      env,
-      cwd,
-      detached: true,
-    });
+    const options: SpawnOptions = { stdio: ['pipe', log, log], env, cwd, detached: true };
+    const child = spawn('/bin/sh', ['-c', GUARD, 'sh', command, ...args], options);
     child.unref();
     (child.stdin as unknown as { unref?(): void } | null)?.unref?.();
     return child;

@@ -2,20 +2,13 @@
 import { Agent } from 'node:https';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { type AwsClients, environmentClients } from '../../bin/operate/aws-clients.ts';
-
-/** The address of an emulated AWS, and the variables that its users set. */
-interface EmulatedAws {
-  url: string;
-  region: string;
-  ca?: string | undefined;
-  env: Readonly<Record<string, string | undefined>>;
-}
+import type { MiniStack } from './ministack.ts';
 
 /**
  * Creates clients of the emulated AWS. Their configuration is complete, so they do not use the caller's shell or
  * profile.
  */
-export function emulatedClients(aws: EmulatedAws): AwsClients {
+export function emulatedClients(aws: Pick<MiniStack, 'url' | 'region' | 'ca' | 'env'>): AwsClients {
   return environmentClients({
     endpoint: aws.url,
     region: aws.region,

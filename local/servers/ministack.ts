@@ -90,12 +90,8 @@ export async function startMiniStack(options: MiniStackOptions = {}) {
       env: { ...cleanEnvironment(), ...env, ...serverEnvironment(port, directory, tls), ...options.env },
     });
     const ca = tls && readFileSync(tls.certificate, 'utf8');
-    await untilHealthy(server, {
-      name: 'MiniStack, the emulated AWS,',
-      url: `${url}${HEALTH_PATH}`,
-      limitMs: START_LIMIT_MS,
-      ca,
-    });
+    const health = { url: `${url}${HEALTH_PATH}`, limitMs: START_LIMIT_MS, ca };
+    await untilHealthy(server, { name: 'MiniStack, the emulated AWS,', ...health });
     const { pid, logTail } = server;
     return {
       url,
@@ -124,11 +120,8 @@ export interface Tls {
 /** Creates a certificate for this machine's loopback addresses. */
 export async function makeCertificate(python: PythonEnvironment, directory: string): Promise<Tls> {
   const tls = { certificate: join(directory, 'loopback.crt'), key: join(directory, 'loopback.key') };
-  await promisify(execFile)(python.python, [
-    packagePath('local', 'servers', 'loopback_certificate.py'),
-    tls.certificate,
-    tls.key,
-  ]);
+  const script = packagePath('local', 'servers', 'loopback_certificate.py');
+  await promisify(execFile)(python.python, [script, tls.certificate, tls.key]);
   return tls;
 }
 

@@ -51,6 +51,8 @@ export async function startMlflowServer(options: MlflowServerOptions = {}) {
   const url = `http://127.0.0.1:${port}`;
   const logFile = join(directory, 'mlflow-server.log');
 
+  // The caller's MLflow variables are meant for clients, but the server would read them as options.
+  const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('MLFLOW_'));
   const artifacts = options.artifactRoot
     ? ['--no-serve-artifacts', '--default-artifact-root', options.artifactRoot]
     : ['--artifacts-destination', join(directory, 'artifacts')];
@@ -67,7 +69,7 @@ export async function startMlflowServer(options: MlflowServerOptions = {}) {
       cwd: directory,
       signal: options.signal,
       env: withBinOnPath(environment, {
-        ...serverEnvironment(process.env),
+        ...Object.fromEntries(inherited),
         MLFLOW_SERVER_ENABLE_JOB_EXECUTION: 'false',
         MLFLOW_DISABLE_TELEMETRY: 'true',
         // Use the prices in MLflow's package. Otherwise it downloads newer prices.
@@ -95,9 +97,4 @@ export async function startMlflowServer(options: MlflowServerOptions = {}) {
   }
   const version = await (await fetch(`${url}/version`)).text();
   return { url, version, pid: server.pid, directory, logFile, stop };
-}
-
-/** Removes the caller's MLflow variables: they are meant for clients, but the server would read them as options. */
-function serverEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  return Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('MLFLOW_')));
 }

@@ -7,7 +7,7 @@ import {
   type CreateStackCommandInput,
   waitUntilStackCreateComplete,
 } from '@aws-sdk/client-cloudformation';
-import { cdkFile } from '../../bin/cli/cdk.ts';
+import { cdkContext, cdkFile } from '../../bin/cli/cdk.ts';
 import { withFacts } from '../../src/core/errors/errors.ts';
 import { isClone, packagePath, programArgs } from '../../src/core/process/package-folder.ts';
 import { runGuarded } from '../machine/guarded-process.ts';
@@ -63,12 +63,11 @@ export async function bootstrap(client: CloudFormationClient, abortSignal?: Abor
 export async function synthesize(target: DeployTarget): Promise<string> {
   const { directory, settings, functions } = target;
   const output = join(directory, `cdk.out-${settings.STACK_PREFIX}`);
-  const { context } = JSON.parse(readFileSync(packagePath('cdk.json'), 'utf8')) as { context: object };
   await run(target, `cdk synth ${settings.STACK_PREFIX}`, programArgs('bin/app.ts', 'app'), {
     ...environmentOf(target),
     ...settings,
     CDK_OUTDIR: output,
-    CDK_CONTEXT_JSON: JSON.stringify({ ...context, 'aws:cdk:enable-asset-metadata': true }),
+    CDK_CONTEXT_JSON: JSON.stringify({ ...cdkContext(), 'aws:cdk:enable-asset-metadata': true }),
     ...(functions ? { FUNCTION_BUNDLES: functions } : {}),
   });
   return output;

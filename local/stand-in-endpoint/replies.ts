@@ -53,32 +53,20 @@ export function wholeReply(request: InferenceRequest, answer: string): { content
     }
     return json({ label: 'stand-in', bytes: request.body.length });
   }
+  const common = { model: modelOf(request), usage: usage(request, answer) };
   if (Array.isArray(asked.messages)) {
     const choice = { index: 0, message: { role: 'assistant', content: answer }, finish_reason: 'stop' };
-    return json({
-      id: 'chatcmpl-stand-in',
-      object: 'chat.completion',
-      model: modelOf(request),
-      choices: [choice],
-      usage: usage(request, answer),
-    });
+    return json({ id: 'chatcmpl-stand-in', object: 'chat.completion', ...common, choices: [choice] });
   }
   if (asked.prompt !== undefined) {
-    return json({
-      object: 'text_completion',
-      model: modelOf(request),
-      choices: [{ index: 0, text: answer, finish_reason: 'stop' }],
-      usage: usage(request, answer),
-    });
+    const choice = { index: 0, text: answer, finish_reason: 'stop' };
+    return json({ object: 'text_completion', ...common, choices: [choice] });
   }
   if (asked.inputs !== undefined) return json({ generated_text: answer });
   if (asked.input !== undefined) {
     const { completion_tokens: _, ...counts } = usage(request, '');
-    return json({
-      object: 'list',
-      data: [{ object: 'embedding', index: 0, embedding: [0.1, 0.2, 0.3] }],
-      usage: counts,
-    });
+    const data = [{ object: 'embedding', index: 0, embedding: [0.1, 0.2, 0.3] }];
+    return json({ object: 'list', data, usage: counts });
   }
   if (Array.isArray(asked.instances)) return json({ predictions: asked.instances.map(() => ({ score: 0.5 })) });
   return json({ output: answer });
@@ -94,18 +82,11 @@ export function replyEvents(request: InferenceRequest, answer: string): string[]
     );
   }
   const base = { id: 'chatcmpl-stand-in', object: 'chat.completion.chunk', model: modelOf(request) };
-  const events = words.map((content, i) =>
-    event({
-      ...base,
-      choices: [
-        {
-          index: 0,
-          delta: i === 0 ? { role: 'assistant', content } : { content },
-          finish_reason: i === words.length - 1 ? 'stop' : null,
-        },
-      ],
-    }),
-  );
+  const events = words.map((content, i) => {
+    const delta = i === 0 ? { role: 'assistant', content } : { content };
+    const finish_reason = i === words.length - 1 ? 'stop' : null;
+    return event({ ...base, choices: [{ index: 0, delta, finish_reason }] });
+  });
   const options = request.json?.stream_options as { include_usage?: boolean } | undefined;
   if (options?.include_usage) events.push(event({ ...base, choices: [], usage: usage(request, answer) }));
   events.push('data: [DONE]\n\n');

@@ -49,11 +49,10 @@ export class StandInEndpoint {
     return `http://127.0.0.1:${this.port}`;
   }
 
-  close(): Promise<void> {
-    return new Promise((resolve) => {
-      this.server.close(() => resolve());
-      this.server.closeAllConnections();
-    });
+  async close(): Promise<void> {
+    const closed = once(this.server.close(), 'close');
+    this.server.closeAllConnections();
+    await closed;
   }
 
   protected handle(message: IncomingMessage, response: ServerResponse): void {

@@ -23,10 +23,7 @@ export function createForwarder({ region, endpoint }: ForwardTarget): Forwarder 
     const signed = await signPost(signing, url, { 'content-type': 'application/json' }, body);
     const { host: _, ...headers } = signed.headers;
     const response = await fetch(url, { method: 'POST', headers, body });
-    const passed = PASSED_HEADERS.flatMap((name) => {
-      const value = response.headers.get(name);
-      return value === null ? [] : [[name, value] as const];
-    });
+    const passed = [...response.headers].filter(([name]) => PASSED_HEADERS.includes(name));
     return { status: response.status, headers: Object.fromEntries(passed), body: await response.text() };
   };
 }

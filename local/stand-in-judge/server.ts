@@ -80,7 +80,7 @@ export class StandInJudge {
 
   async close(): Promise<void> {
     for (const socket of this.#sockets) socket.destroy();
-    await new Promise<void>((resolve) => this.server.close(() => resolve()));
+    await once(this.server.close(), 'close');
   }
 
   async #handle(request: EitherRequest, response: EitherResponse): Promise<void> {

@@ -60,15 +60,10 @@ const UNSET = [
 function exportLines({ environment, deployed, settings, endpointUrl }: LocalFacts): string[] {
   const { ministack, mlflowUrl, judge } = environment;
   const [{ prefix = '', outputs } = {} as Partial<DeployedStack>] = deployed;
-  const { AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_DEFAULT_REGION } = ministack.env;
   const variables = {
-    AWS_ENDPOINT_URL,
+    ...ministack.env,
     // The mark of these settings, by which a deployment to somewhere else is refused.
-    INFERENCE_MONITOR_LOCAL: AWS_ENDPOINT_URL,
-    AWS_ACCESS_KEY_ID,
-    AWS_SECRET_ACCESS_KEY,
-    AWS_REGION,
-    AWS_DEFAULT_REGION,
+    INFERENCE_MONITOR_LOCAL: ministack.env.AWS_ENDPOINT_URL,
     // The judge and the service with its models: calibrate, doctor and replay --judge use the same as the stack.
     AWS_ENDPOINT_URL_BEDROCK_RUNTIME: judge.url,
     AWS_ENDPOINT_URL_BEDROCK: judge.url,
