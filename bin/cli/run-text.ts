@@ -12,7 +12,7 @@ import type { FailedChunk } from '../../src/monitoring/summary.ts';
 import { isPlanned, type RunReport } from '../operate/run-report.ts';
 import TEXTS from './run-texts.json' with { type: 'json' };
 import type { DeployedStack } from './stack.ts';
-import { quarantinePage, summaryPage, verdictTable } from './summary-page.ts';
+import { findingsPage, quarantinePage, statePart, totalsLine, verdictTable } from './summary-page.ts';
 
 export interface RunPage {
   report: RunReport;
@@ -57,7 +57,8 @@ function figuresOf(pages: readonly RunPage[], health: Health | undefined): Page 
   const all = pages.flatMap(({ report }) => report.summary ?? []);
   if (all.length === 0) return [];
   if (all.every(({ status }) => status === 'dryRun')) return pages.map((one) => section('Dry run', ...dryRunPage(one)));
-  return [section('Summary', ...summaryPage(all, health)), section('Verdicts', verdictTable(all))];
+  const state = health === undefined ? [] : [statePart(health), ...findingsPage(health)];
+  return [section('Summary', ...state, totalsLine(all)), section('Verdicts', verdictTable(all))];
 }
 
 function dryRunPage({ report: { summary }, expectedSeconds }: RunPage): Page {

@@ -36,15 +36,6 @@ export function findingsPage({ findings }: Health, nowMs?: number): Page {
   ];
 }
 
-/**
- * Returns the state of the endpoint from the processed runs, the reasons, and the figures. @param health absent while a
- * run is running
- */
-export const summaryPage = (summaries: readonly RunSummary[], health: Health | undefined): Page => [
-  ...(health === undefined ? [] : [statePart(health), ...findingsPage(health)]),
-  totalsLine(summaries),
-];
-
 /** Returns the figures of several runs in one line. Leaves out figures that are 0, except the first. */
 export function totalsLine(summaries: readonly RunSummary[]): string {
   const total = (of: (one: RunSummary) => number): number => sum(summaries.map(of));

@@ -45,6 +45,8 @@ const DEFAULT_BUDGET_USD = 20;
 /** Only in a clone, because the functions are built with this file. */
 const EXAMPLES_FILE = join('src', 'judge', 'scorers', 'scorer-examples.json');
 
+const ASKED = ['production', 'labelled'] as const;
+
 const OPTIONS = options(
   option('--labels <file>', 'labels in JSON lines, judged now').conflicts(['anchors', 'experiment', 'stack']),
   option('--anchors', 'the project’s anchor set, judged now').conflicts(['labels', 'experiment', 'stack']),
@@ -54,11 +56,7 @@ const OPTIONS = options(
   option('--judged-by <source>', 'from MLflow, only verdicts of this judge, e.g. bedrock:/<model id>'),
   judgeModelOption(),
   option('--scorer <names...>', 'only these scorers'),
-  option(
-    '--ask <which>',
-    'all scorers that apply, or the labeled ones',
-    oneOf(['production', 'labelled'], 'production'),
-  ),
+  option('--ask <which>', 'all scorers that apply, or the labeled ones', oneOf(ASKED, 'production')),
   option('--budget <dollars>', JUDGE_BUDGET, parsed(numbers.amount, DEFAULT_BUDGET_USD)),
   jsonOption('print all figures and all pairs as JSON'),
   option('--baseline <file>', 'compare with the JSON of an earlier call, to detect that the judge has drifted'),
@@ -199,14 +197,10 @@ const sharedNotes = (scorers: readonly ScorerReport[]): string[] => {
   );
 };
 
-const confusionPart = ({ confusion: { values, counts }, name }: ScorerReport): Part =>
-  section(
-    name,
-    table(
-      values.map((value, i) => [value, ...(counts[i] ?? []).map(String)]),
-      ['people ↓  judge →', ...values],
-    ),
-  );
+function confusionPart({ confusion: { values, counts }, name }: ScorerReport): Part {
+  const rows = values.map((value, i) => [value, ...(counts[i] ?? []).map(String)]);
+  return section(name, table(rows, ['people ↓  judge →', ...values]));
+}
 
 function disagreementPart(pair: LabeledVerdict): Part {
   const said = (value: AssessmentValue, rationale?: string): string =>
@@ -254,6 +248,7 @@ export function calibrationPage(report: CalibrationReport): Page {
     ...ofGood(scorer).map(shareText),
   ]);
   const all = ['all', String(overall.n), shareText(overall.agreement), '', '', '', ''];
+  const { calls, inputTokens, outputTokens } = spend ?? {};
   const disagreements = pairs.filter(({ agrees }) => !agrees).map(disagreementPart);
   return [
     `${TEXTS.titles[source.kind]} ${source.where}`,
@@ -269,13 +264,6 @@ export function calibrationPage(report: CalibrationReport): Page {
     ...firstOf(MAX_SHOWN, disagreements),
     drift && driftPart(drift),
     spend &&
-      block(
-        facts({
-          calls: spend.calls,
-          'input tokens': spend.inputTokens,
-          'output tokens': spend.outputTokens,
-          cost: dollars(spend.usd),
-        }),
-      ),
+      block(facts({ calls, 'input tokens': inputTokens, 'output tokens': outputTokens, cost: dollars(spend.usd) })),
   ];
 }

@@ -118,12 +118,8 @@ export async function printTruth(
   if (figures === undefined && query.variant !== undefined) {
     const each = { ...query, variant: undefined, by: 'variant' } as const;
     const { groups } = (await truthFigures(storage, outputs.workBucket, settings, each)) ?? {};
-    if (groups)
-      checkNames(
-        'variant',
-        [query.variant],
-        groups.map(({ group }) => group),
-      );
+    const known = groups?.map(({ group }) => group);
+    if (known) checkNames('variant', [query.variant], known);
   }
   if (figures === undefined && report === undefined) return noLabels(stack, query);
   const waiting = await waitingLabels(storage, outputs.workBucket);

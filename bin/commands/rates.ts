@@ -63,11 +63,9 @@ export default command('rates', OPTIONS, async (flags) => {
 type RatesReport = Awaited<ReturnType<typeof ratesReport>>;
 
 /** The output with `--json`. */
-export interface RatesOutput extends Omit<RatesReport, 'window'> {
-  window: ReturnType<typeof isoWindow>;
-}
+export const ratesOutput = (report: RatesReport) => ({ ...report, window: isoWindow(report.window) });
 
-export const ratesOutput = (report: RatesReport): RatesOutput => ({ ...report, window: isoWindow(report.window) });
+export type RatesOutput = ReturnType<typeof ratesOutput>;
 
 interface ReportQuery extends Pick<RatesQuery, 'active'> {
   settings: ObjectiveSettings;

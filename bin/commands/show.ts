@@ -133,14 +133,13 @@ const MAX_PLACES = 5;
 
 const GONE = 'cannot be written: they are masked and not readable (--raw), or their file is gone or has changed';
 
+const placeOf = ({ key, line }: { key: string; line: number }): string => `${key}:${line}`;
+
 const writtenPage = ({ lines, out, withoutBytes }: Quarantined): Page => [
   lines === 0 && 'Nothing of it is in quarantine.',
   lines > withoutBytes.length && `${many(lines - withoutBytes.length, 'line')} written to ${out}.`,
   withoutBytes.length > 0 && `${many(withoutBytes.length, 'line')} ${GONE}:`,
-  firstOf(
-    MAX_PLACES,
-    withoutBytes.map(({ key, line }) => `${key}:${line}`),
-  ),
+  firstOf(MAX_PLACES, withoutBytes.map(placeOf)),
 ];
 
 // ----------------------------------------------------------------------------------------------- outcomes of lines
@@ -236,23 +235,19 @@ export async function showStory(stack: DeployedStack, name: LineName, json: bool
 }
 
 function storyPage({ verdicts, ...story }: LineStory, stack: string | undefined): Page {
-  const { key, line, traceId, outcome, reason, run, runs } = story;
+  const { traceId, outcome, reason, run, runs } = story;
   const undone = ['failed', 'held'].find((wanted) => verdicts.some(({ state }) => state === wanted));
   const retried = reason === undefined ? undone : 'quarantined';
+  const rows = verdicts.map((one) => [one.scorer, one.state, one.value ?? one.reason ?? '']);
   return [
     facts({
-      line: `${key}:${line}`,
+      line: placeOf(story),
       trace: traceId,
       outcome: `${OUTCOMES[outcome].says}${reason === undefined ? '' : ` (${reason})`}`,
       run,
       'other runs': runs.length > 1 && runs.filter((one) => one !== run).join(', '),
     }),
-    block(
-      table(
-        verdicts.map((one) => [one.scorer, one.state, one.value ?? one.reason ?? '']),
-        ['scorer', 'verdict', 'value, or why none'],
-      ),
-    ),
+    block(table(rows, ['scorer', 'verdict', 'value, or why none'])),
     block(
       retried && exact(`Next: ${commandText(['retry', run, '--what', retried], stack)}`),
       traceId && !reason && outcome !== 'missing' && exact(`Next: ${commandText(['open', traceId], stack)}`),

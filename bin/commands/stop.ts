@@ -82,7 +82,8 @@ async function stopReplay(stack: DeployedStack, found: FoundExecution) {
   const { name: run, executionArn, error, cause } = found;
   let status: string = found.status;
   const page: string[] = [];
-  const state = () => replayState(storage, bucket, run, status === 'FAILED');
+  const isOpen = async () =>
+    status !== 'SUCCEEDED' && (await replayState(storage, bucket, run, status === 'FAILED')).end === 'open';
   if (status === 'RUNNING') {
     // Written before the execution stops: if the shards use up the account's concurrency, the summarizer starts late.
     await putStopMark(storage, bucket, run, CAUSE);
@@ -93,7 +94,7 @@ async function stopReplay(stack: DeployedStack, found: FoundExecution) {
     else notice(`Stopping the replay ${run}: its shards end within seconds.`);
   } else {
     page.push(`The replay ${run} has already ended: ${status}${error ? ` (${error})` : ''}.`);
-    if (status !== 'SUCCEEDED' && (await state()).end === 'open') {
+    if (await isOpen()) {
       const detail = { executionArn, status, error, cause };
       const Payload = JSON.stringify({ detail } as EndedExecution);
       const FunctionName = resourceNames(prefix).replaySummarizer;
@@ -102,7 +103,7 @@ async function stopReplay(stack: DeployedStack, found: FoundExecution) {
     }
   }
   const deadline = Date.now() + WAIT_MS;
-  while (status !== 'SUCCEEDED' && (await state()).end === 'open') {
+  while (await isOpen()) {
     if (Date.now() > deadline) {
       notice(
         `There are no results yet. A crashed shard delays them until its 15 minutes are over. Then repeat: inference-monitor stop ${run} --stack ${prefix}`,

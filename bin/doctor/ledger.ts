@@ -117,13 +117,8 @@ async function compareDay(
   // If the time in a line is on another day than its file, its trace is found by its id.
   const unseen = [...traces].filter(([id]) => !seen.has(id));
   for (const [experiment, rows] of Map.groupBy(unseen, ([, row]) => row.experimentId ?? '')) {
-    for (const trace of (
-      await mlflow.getTraces(
-        experiment,
-        rows.map(([id]) => id),
-      )
-    ).values())
-      add(trace);
+    const ids = rows.map(([id]) => id);
+    for (const trace of (await mlflow.getTraces(experiment, ids)).values()) add(trace);
   }
   compared.traces += traces.size;
   for (const [id] of unseen) if (!seen.has(id)) differences.note('goneTraces', id);
@@ -150,12 +145,8 @@ async function inForceOf<T extends 'captures' | 'verdicts'>(
 ): Promise<Map<string, Row<T>>> {
   const found = new Map<string, Row<T>>();
   const files = await Array.fromAsync(listFiles(work, table, day, day));
-  for await (const rows of readListed<T, keyof Row<T>>(work, table, files, [
-    'precedence',
-    'attempt',
-    'traceId',
-    ...columns,
-  ])) {
+  const read = ['precedence', 'attempt', 'traceId', ...columns] as const;
+  for await (const rows of readListed<T, keyof Row<T>>(work, table, files, read)) {
     for (const row of rows) {
       const subject = subjectIn(row);
       if (isAbove(row, found.get(subject))) found.set(subject, row);

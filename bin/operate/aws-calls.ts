@@ -91,10 +91,8 @@ interface EndpointSummary {
 const NEWEST_FIRST = { SortBy: 'CreationTime', SortOrder: 'Descending', MaxResults: 100 };
 
 /** The newest hundred endpoints of the region. */
-export async function listEndpoints(client: LambdaClient): Promise<EndpointSummary[]> {
-  const reply = await callAws<{ Endpoints?: EndpointSummary[] }>(client, SERVICE, 'ListEndpoints', NEWEST_FIRST);
-  return reply.Endpoints ?? [];
-}
+export const listEndpoints = async (client: LambdaClient): Promise<EndpointSummary[]> =>
+  (await callAws<{ Endpoints?: EndpointSummary[] }>(client, SERVICE, 'ListEndpoints', NEWEST_FIRST)).Endpoints ?? [];
 
 interface MlflowApp {
   Arn: string;
@@ -106,10 +104,8 @@ interface MlflowApp {
 }
 
 /** The newest hundred MLflow apps of the region. */
-export async function listMlflowApps(client: LambdaClient): Promise<MlflowApp[]> {
-  const reply = await callAws<{ Summaries?: MlflowApp[] }>(client, SERVICE, 'ListMlflowApps', NEWEST_FIRST);
-  return reply.Summaries ?? [];
-}
+export const listMlflowApps = async (client: LambdaClient): Promise<MlflowApp[]> =>
+  (await callAws<{ Summaries?: MlflowApp[] }>(client, SERVICE, 'ListMlflowApps', NEWEST_FIRST)).Summaries ?? [];
 
 /** @param Arn of an `mlflow-app`. @returns `undefined` if it does not exist */
 export const describeMlflow = (client: LambdaClient, Arn: string): Promise<MlflowApp | undefined> =>

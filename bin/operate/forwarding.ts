@@ -61,11 +61,7 @@ export async function* filesToSend(work: Work, { fromMs, toMs }: TimeWindow): As
 export async function* filesToForward(
   storage: Storage,
   { DATA_CAPTURE_S3_BUCKET: bucket, ARTHUR_S3_PREFIX: prefix, ARTHUR_S3_SUFFIX: suffix }: ForwardEnvironment,
-  {
-    within = prefix,
-    fromMs,
-    toMs,
-  }: { within?: string | undefined; fromMs?: number | undefined; toMs?: number | undefined },
+  { within = prefix, fromMs, toMs }: Partial<TimeWindow> & { within?: string | undefined },
 ): AsyncGenerator<ObjectFacts> {
   // A run also looks at the hour before and after, for single records. Here files are whole.
   const window = { fromMs: fromMs && fromMs + HOUR_MS, toMs: toMs && toMs - HOUR_MS };

@@ -69,14 +69,9 @@ export async function readTruthReport(sfn: SFNClient, { storage, workBucket }: W
 }
 
 async function readReports(storage: Storage, bucket: string, keys: Iterable<string>): Promise<LabelFileState[]> {
-  const files: LabelFileState[] = [];
-  const reports = inOrder(READS_AT_ONCE, keys, (key) => storage.getJson<LabelFileReport>(bucket, key));
-  for await (const report of reports) {
-    if (report === undefined) continue;
-    const { parts: _, ...file } = report;
-    files.push(file);
-  }
-  return files;
+  const read = inOrder(READS_AT_ONCE, keys, (key) => storage.getJson<LabelFileReport>(bucket, key));
+  const reports = (await Array.fromAsync(read)).filter((report) => report !== undefined);
+  return reports.map(({ parts: _, ...file }) => file);
 }
 
 /** Labels whose prediction has not arrived. */
