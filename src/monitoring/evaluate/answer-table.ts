@@ -15,7 +15,7 @@ import { getAll, type NewItem, putAll } from '../../limits/many-items.ts';
 import { asNumber, expiry, type Item, type ItemChange } from '../../limits/table.ts';
 import { isRetry } from '../chunk/attempt.ts';
 import { chainOf } from '../write/sent-traces.ts';
-import { type AskedJob, type Kept, type KeptAnswers, NOTHING_KEPT } from './answers.ts';
+import { type AskedJob, type Kept, NOTHING_KEPT } from './answers.ts';
 import type { EvaluateDependencies } from './types.ts';
 
 /** A longer answer is an object in the work bucket. DynamoDB takes 400 KB. */
