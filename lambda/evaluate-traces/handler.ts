@@ -15,6 +15,7 @@ import { connectFunctions } from '../../src/judge/functions/connect.ts';
 import { connectLearned } from '../../src/judge/models/learned.ts';
 import { PAIRWISE_SCORER, pairwiseJudge } from '../../src/judge/pairwise.ts';
 import { connectLimits } from '../../src/limits/limits.ts';
+import { putAll } from '../../src/limits/many-items.ts';
 import { LimitsTable, limitsTable, tableClient } from '../../src/limits/table.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
@@ -60,7 +61,7 @@ const batchJudging = lazily(() => connectBatchJudge(settings));
 async function processChunk(request: ChunkRequest, deps: ChunkDependencies) {
   const { options, phase, run } = request;
   const limit = budget(run, options.budgetUsd);
-  const limited = { ...deps, ...(options.replay ? pairs(deps) : judging()), limit, answers };
+  const limited = { ...deps, ...(options.replay ? pairs(deps) : judging()), limit, answers, putAll };
   const withFunctions = async <D extends Pick<typeof limited, 'scorers'>>(all: D) => ({
     ...all,
     ...(await functionsOf(all.scorers, run, limit, options.functions)),

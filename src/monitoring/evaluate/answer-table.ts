@@ -11,7 +11,7 @@ import { workKeys } from '../../core/contract/work-keys.ts';
 import { RetryableError } from '../../core/errors/errors.ts';
 import { forEachConcurrently, together } from '../../core/process/concurrency.ts';
 import { addSpend, emptySpend } from '../../judge/spend.ts';
-import { getAll, type NewItem, putAll } from '../../limits/many-items.ts';
+import { getAll, type NewItem } from '../../limits/many-items.ts';
 import { asNumber, expiry, type Item, type ItemChange } from '../../limits/table.ts';
 import { isRetry } from '../chunk/attempt.ts';
 import { chainOf } from '../write/sent-traces.ts';
@@ -36,7 +36,7 @@ type Change = Pick<ItemChange, 'expression' | 'condition' | 'values'>;
 
 type AnswerDependencies = Pick<
   EvaluateDependencies,
-  'answers' | 'storage' | 'environment' | 'requestId' | 'remainingMs'
+  'answers' | 'putAll' | 'storage' | 'environment' | 'requestId' | 'remainingMs'
 >;
 
 /** The answers that an attempt at a chunk asks for. */
@@ -115,7 +115,8 @@ export class AnswerTable {
    * question. Chunks that ask the same at the same moment all ask.
    */
   unclaimed(): KeptAnswers {
-    const { answers } = this.#deps;
+    const { answers, putAll } = this.#deps;
+    if (putAll === undefined) return this;
     const acquire = together(GATHER_MS, async (questions: readonly string[]) => {
       const items = await getAll(
         answers,

@@ -4,6 +4,7 @@ import type { JudgeSpend } from '../../core/contract/receipts.ts';
 import type { ScorerFunction } from '../../judge/functions/scorer-function.ts';
 import type { AlwaysRule } from '../../judge/scorers/always-rules.ts';
 import type { Judge, JudgeMoney, Scorer } from '../../judge/types.ts';
+import type { putAll } from '../../limits/many-items.ts';
 import type { SpendingLimit } from '../../limits/spending-limit.ts';
 import type { LimitsTable } from '../../limits/table.ts';
 import type { ChunkDependencies } from '../chunk/attempt.ts';
@@ -19,6 +20,8 @@ export interface EvaluateDependencies extends ChunkDependencies {
   limit?: SpendingLimit;
   /** The table of the judge's answers. */
   answers: LimitsTable;
+  /** Stores many answers at once. Absent where no function is asked, since the role may not. */
+  putAll?: typeof putAll;
   /** Reads the answers of a batch job for the chunk. */
   openBatch?(): Promise<BatchAnswers>;
   /** Overrides the time for the work on one capture, its scorers included. Milliseconds. */

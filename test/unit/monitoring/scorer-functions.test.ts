@@ -5,6 +5,7 @@ import { scorerFunctionsSchema } from '../../../src/core/settings/scorer-functio
 import { AdaptiveLimiter } from '../../../src/judge/calls/limiter.ts';
 import { connectFunctions } from '../../../src/judge/functions/connect.ts';
 import { functionScorer } from '../../../src/judge/scorers/scorer-set.ts';
+import { putAll } from '../../../src/limits/many-items.ts';
 import { OwnLimit } from '../../../src/limits/spending-limit.ts';
 import { type Invoked, lambdaServer, valuesFor } from '../../doubles/lambda-server.ts';
 import { MemoryTable, memoryLimits } from '../../doubles/memory-table.ts';
@@ -45,7 +46,7 @@ class Functions {
     const retry = { attempts: 3, baseMs: 1 };
     const connect = connectFunctions({ limits: {}, limiter: new AdaptiveLimiter(), table, retry });
     const { scorers, functions } = await connect([...LLM, scorerOf(of), ...CODE], request.run, limit);
-    return { scorers, functions, answers: this.answers, ...(limit && { limit }) };
+    return { scorers, functions, answers: this.answers, putAll, ...(limit && { limit }) };
   }
 
   async evaluate(count: number, ...of: [of?: object, limit?: OwnLimit]) {
