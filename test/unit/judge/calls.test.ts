@@ -82,8 +82,8 @@ test.each([
     },
     { limiter, retry: { attempts: 1, longestRetryAfterMs: 1_000 } },
   );
-  await judge.judge(chatCapture(), YES_NO_SCORERS).catch(() => undefined);
   const before = performance.now();
+  await judge.judge(chatCapture(), YES_NO_SCORERS).catch(() => undefined);
   (await limiter.acquire())('answered');
   expect(performance.now() - before).toBeGreaterThanOrEqual(least);
   expect(performance.now() - before).toBeLessThan(4_000);

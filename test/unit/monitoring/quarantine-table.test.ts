@@ -8,8 +8,8 @@ const errors = new Map<string, Entry>(Object.values(ERROR_TABLE).flatMap((group)
 /** What a file that finds such reasons contains. */
 const FINDS =
   /\bQuarantineCause\b|kind: 'quarantine'|#refuse\(|WriteTracesResult\['refused'\]|class MlflowRefusedError/;
-/** Assessments are refused, too. */
-const OTHERS = ['AssessmentRefused'];
+/** Assessments are refused, too, and an access that is denied is no fault of a line. */
+const OTHERS = ['AssessmentRefused', 'MlflowAccessDenied'];
 
 /** The names of errors in those files, without those that are thrown. A refusal by MLflow is thrown and caught. */
 const reasons = globSync('src/**/*.ts')
