@@ -52,11 +52,7 @@ export async function resolveDataset(rest: Rest, experimentId: string, name: str
 /**
  * Writes records. A record with the inputs of an existing record changes that record, so a repeated call adds nothing.
  */
-export async function fillDataset(
-  rest: Rest,
-  id: string,
-  records: readonly DatasetRecord[],
-): Promise<{ inserted: number; updated: number }> {
+export async function fillDataset(rest: Rest, id: string, records: readonly DatasetRecord[]) {
   const call = post(`${encodeURIComponent(id)}/records`, { records: JSON.stringify(records) });
   const reply = await rest.repeat(call, upsertReply);
   return { inserted: reply.inserted_count, updated: reply.updated_count };

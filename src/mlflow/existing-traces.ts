@@ -28,11 +28,7 @@ import {
 export const IDS_PER_READ = 100;
 const CONCURRENT_READS = 2;
 
-export async function readTraces(
-  rest: MlflowRest,
-  experimentId: string,
-  traceIds: readonly string[],
-): Promise<Map<string, StoredTrace>> {
+export async function readTraces(rest: MlflowRest, experimentId: string, traceIds: readonly string[]) {
   const ids = [...new Set(traceIds)];
   const found = new Map<string, StoredTrace>();
   await forEachConcurrently(CONCURRENT_READS, batches(ids, IDS_PER_READ), async (batch) => {

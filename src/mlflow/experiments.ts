@@ -158,7 +158,12 @@ async function find(rest: MlflowRest, path: string, query: Record<string, string
   const reply = await rest.repeat({ method: 'GET', path, query }, experimentReply).catch(orAbsent);
   if (reply === undefined) return undefined;
   const { experiment_id: id, name, lifecycle_stage: stage } = reply.experiment;
-  if (stage === 'deleted') throw deleted(id, name);
+  if (stage === 'deleted') {
+    throw new PermanentError('MlflowExperimentDeleted', 'The experiment is deleted in MLflow', {
+      got: `experiment "${name}" (id ${id}) in the stage "deleted"`,
+      expected: `an active experiment: restore it with "mlflow experiments restore --experiment-id ${id}" (MLFLOW_TRACKING_URI set), or set another MLFLOW_EXPERIMENT_NAME`,
+    });
+  }
   return experimentOf(reply.experiment);
 }
 
@@ -168,9 +173,3 @@ const experimentOf = ({ experiment_id: id, name, artifact_location: artifactLoca
   artifactLocation,
   tags: Object.fromEntries(tags.map(({ key, value }) => [key, value])),
 });
-
-const deleted = (id: string, name: string): PermanentError =>
-  new PermanentError('MlflowExperimentDeleted', 'The experiment is deleted in MLflow', {
-    got: `experiment "${name}" (id ${id}) in the stage "deleted"`,
-    expected: `an active experiment: restore it with "mlflow experiments restore --experiment-id ${id}" (MLFLOW_TRACKING_URI set), or set another MLFLOW_EXPERIMENT_NAME`,
-  });

@@ -6,9 +6,10 @@ import { orAbsent } from './errors.ts';
 import { anyReply } from './replies.ts';
 import type { MlflowRest } from './rest.ts';
 
-const runSchema = z.object({
-  info: z.object({ run_id: z.string(), artifact_uri: z.string(), status: z.string() }),
-});
+/** `status`: MLflow's, such as `RUNNING`. */
+const runSchema = z
+  .object({ info: z.object({ run_id: z.string(), artifact_uri: z.string(), status: z.string() }) })
+  .transform(({ info }) => ({ runId: info.run_id, artifactUri: info.artifact_uri, status: info.status }));
 const runReply = z.object({ run: runSchema });
 const runsReply = z.object({ runs: z.array(runSchema).default([]) });
 
@@ -35,12 +36,7 @@ export interface RunContent {
   params: Record<string, string>;
 }
 
-export interface MlflowRun {
-  runId: string;
-  artifactUri: string;
-  /** MLflow's status, such as `RUNNING`. */
-  status: string;
-}
+export type MlflowRun = z.infer<typeof runSchema>;
 
 const post = (action: string, json: object) =>
   ({ method: 'POST', path: `/api/2.0/mlflow/runs/${action}`, json }) as const;
@@ -50,17 +46,11 @@ const get = (runId: string) => ({ method: 'GET', path: '/api/2.0/mlflow/runs/get
 const pairs = (values: Record<string, string>): { key: string; value: string }[] =>
   Object.entries(values).map(([key, value]) => ({ key, value }));
 
-const runOf = ({ info }: z.infer<typeof runSchema>): MlflowRun => ({
-  runId: info.run_id,
-  artifactUri: info.artifact_uri,
-  status: info.status,
-});
-
 /** Creates a run. The call is not retried, because a second call would create a second run. */
 export async function createRun(rest: MlflowRest, experimentId: string, run: NewRun): Promise<MlflowRun> {
   const own = { run_name: run.name, start_time: Math.round(run.startMs), tags: pairs(run.tags) };
   const json = { experiment_id: experimentId, ...own };
-  return runOf((await rest.once(post('create', json), runReply)).run);
+  return (await rest.once(post('create', json), runReply)).run;
 }
 
 /**
@@ -85,17 +75,17 @@ export async function findOrCreateRun(rest: MlflowRest, experimentId: string, ru
   return withRetries(rest.retry, async () => {
     const found = (await rest.once(search, runsReply)).runs[0];
     if (!found) return createRun(rest, experimentId, run);
-    if (found.info.status !== 'RUNNING') {
-      const json = { run_id: found.info.run_id, status: 'RUNNING' };
+    if (found.status !== 'RUNNING') {
+      const json = { run_id: found.runId, status: 'RUNNING' };
       await rest.once(post('update', json), anyReply);
     }
-    return runOf(found);
+    return found;
   });
 }
 
 /** @throws MlflowRefusedError if the run no longer exists */
 export async function getRun(rest: MlflowRest, runId: string): Promise<MlflowRun> {
-  return runOf((await rest.repeat(get(runId), runReply)).run);
+  return (await rest.repeat(get(runId), runReply)).run;
 }
 
 const dataReply = z.object({

@@ -7,11 +7,7 @@
  * @param server the server's address, or the ARN of a managed server
  * @param query selects the content of the page
  */
-export function tracesUrl(
-  server: string | undefined,
-  experimentId: string,
-  query: Record<string, string> = {},
-): string | undefined {
+export function tracesUrl(server: string | undefined, experimentId: string, query: Record<string, string> = {}) {
   if (server === undefined || !/^https?:/.test(server) || !URL.canParse(server)) return undefined;
   const { origin, pathname } = new URL(server);
   const path = `experiments/${encodeURIComponent(experimentId)}/traces`;
