@@ -143,5 +143,9 @@ export async function startScriptedMlflow(options: { version?: string; artifactL
     fault: (next: typeof fault) => {
       fault = next;
     },
+    /** Answers with a status where a rule says so, before the request has an effect. */
+    refuse: (isRefused: (request: SeenRequest) => boolean, status: number, body?: string | Buffer) => {
+      fault = (request) => (isRefused(request) ? { kind: 'reply', status, body } : undefined);
+    },
   });
 }

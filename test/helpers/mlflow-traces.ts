@@ -15,6 +15,18 @@ export interface SuiteSetup {
   version: string;
 }
 
+/** The paths to which traces are sent, and by which they are deleted. */
+export const OTLP = '/v1/traces';
+export const POST = '/api/3.0/mlflow/traces';
+export const DELETE = '/api/2.0/mlflow/traces/delete-traces';
+
+/** The experiment of the scripted server. */
+export const EXPERIMENT = { id: '7', name: 'e', artifactLocation: 'mlflow-artifacts:/7' };
+
+/** Returns traces of that experiment. */
+export const traces = (count: number, changes?: (n: number) => Partial<TraceRecord>): TraceRecord[] =>
+  Array.from({ length: count }, (_, n) => chatTrace('7', `record ${n}`, changes?.(n)));
+
 export const idsOf = (traces: readonly { traceId: string }[]): string[] => traces.map(({ traceId }) => traceId).sort();
 
 const hex = (text: string): string => hash('sha256', text);

@@ -4,7 +4,7 @@ import { parseMlflowSecret } from '../../../src/mlflow/connect.ts';
 import { type ManagedMlflowTarget, parseTrackingUri } from '../../../src/mlflow/tracking-uri.ts';
 import { verifySigV4 } from '../../doubles/sigv4-verifier.ts';
 import { MANAGED_ARN, MANAGED_CREDENTIALS } from '../../helpers/mlflow-managed.ts';
-import { chatTrace } from '../../helpers/mlflow-traces.ts';
+import { chatTrace, EXPERIMENT, idsOf } from '../../helpers/mlflow-traces.ts';
 import { useScriptedMlflow } from '../../helpers/use-scripted-mlflow.ts';
 
 test('an address is the ARN of an app or a URL, and a custom endpoint replaces only the host', () => {
@@ -107,7 +107,7 @@ describe('a secret that is rotated under load', () => {
     const batches = Array.from({ length: 40 }, (_, batch) =>
       Array.from({ length: 3 }, (_, n) => chatTrace('7', `${batch}, ${n}`)),
     );
-    const ids = batches.flat().map(({ traceId }) => traceId);
+    const ids = idsOf(batches.flat());
     server.expect(ids);
     let refused = 0;
     server.fault(({ headers }, ordinal) => {
@@ -117,12 +117,8 @@ describe('a secret that is rotated under load', () => {
       refused += 1;
       return { kind: 'reply', status: 401, body: 'no' };
     });
-    const written = await Promise.all(
-      batches.map((batch) =>
-        client.writeTraces({ id: '7', name: 'e', artifactLocation: 'mlflow-artifacts:/7' }, batch),
-      ),
-    );
-    expect(written.flatMap((result) => result.written).sort()).toEqual([...ids].sort());
+    const written = await Promise.all(batches.map((batch) => client.writeTraces(EXPERIMENT, batch)));
+    expect(written.flatMap((result) => result.written).sort()).toEqual(ids);
     expect(written.flatMap((result) => result.refused)).toEqual([]);
     expect([...mlflow.server.taken.values()].every((times) => times === 1)).toBe(true);
     // Concurrent requests were refused together, and one of them loaded the secret for all.

@@ -1,11 +1,8 @@
 /** Tests of a gateway that answers 200 and stores nothing, or not everything. */
 import type { SeenRequest } from '../../doubles/misbehaving-server.ts';
-import { chatTrace, verdict } from '../../helpers/mlflow-traces.ts';
+import { EXPERIMENT, idsOf, OTLP, POST, traces, verdict } from '../../helpers/mlflow-traces.ts';
 import { useScriptedMlflow } from '../../helpers/use-scripted-mlflow.ts';
 
-const POST = '/api/3.0/mlflow/traces';
-const OTLP = '/v1/traces';
-const experiment = { id: '7', name: 'e', artifactLocation: 'mlflow-artifacts:/7' };
 const ECHO = 'what was sent';
 const REPLIES = {
   'an empty body': { status: 200, body: '' },
@@ -24,13 +21,13 @@ const REPLIES = {
 
 const mlflow = useScriptedMlflow({ retry: { baseMs: 1, capMs: 2, attempts: 4 } });
 
-const records = Array.from({ length: 6 }, (_, n) => chatTrace('7', `record ${n}`));
-const ids = records.map(({ traceId }) => traceId).sort();
+const records = traces(6);
+const ids = idsOf(records);
 const verdicts = new Map(ids.map((id) => [id, [verdict(id, 'safety')]]));
 
 function write(isJudged: boolean) {
   mlflow.server.expect(ids);
-  return mlflow.client.writeTraces(experiment, records, isJudged ? verdicts : undefined);
+  return mlflow.client.writeTraces(EXPERIMENT, records, isJudged ? verdicts : undefined);
 }
 
 /** The gateway's own reply to the n-th request of a path. */

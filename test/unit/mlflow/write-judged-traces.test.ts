@@ -4,27 +4,29 @@ import { RUN_TAG } from '../../../src/captures/trace/ids.ts';
 import type { TraceRecord } from '../../../src/captures/trace/types.ts';
 import type { NewAssessment } from '../../../src/mlflow/types.ts';
 import type { SeenRequest } from '../../doubles/misbehaving-server.ts';
-import { chatTrace, verdict } from '../../helpers/mlflow-traces.ts';
+import { chatTrace, DELETE, EXPERIMENT, idsOf, OTLP, POST, traces, verdict } from '../../helpers/mlflow-traces.ts';
 import { useScriptedMlflow } from '../../helpers/use-scripted-mlflow.ts';
 
-const OTLP = '/v1/traces';
-const POST = '/api/3.0/mlflow/traces';
-const DELETE = '/api/2.0/mlflow/traces/delete-traces';
 const VERSIONS = ['3.10.1', '3.17.2'];
-const experiment = { id: '7', name: 'e', artifactLocation: 'mlflow-artifacts:/7' };
 const NOTHING = { written: [], alreadyThere: [], bare: [], refused: [] };
 
 const mlflow = useScriptedMlflow({ retry: { baseMs: 2, capMs: 5 }, timeoutMs: 5_000 });
 
-const traces = (count: number): TraceRecord[] => Array.from({ length: count }, (_, n) => chatTrace('7', `record ${n}`));
-const idsOf = (records: readonly { traceId: string }[]) => records.map(({ traceId }) => traceId).sort();
+/** A clock that only the test sets forward. */
+function stoppedClock() {
+  const clock = { now: 1_800_000_000_000 };
+  jest.spyOn(Date, 'now').mockImplementation(() => clock.now);
+  return clock;
+}
+afterEach(() => jest.restoreAllMocks());
+
 const verdictsOf = ({ traceId }: { traceId: string }): NewAssessment[] =>
   ['safety', 'fluency'].map((name) => verdict(traceId, name));
 const judged = (records: readonly TraceRecord[]) => new Map(records.map((trace) => [trace.traceId, verdictsOf(trace)]));
 
 function write(records: TraceRecord[], assessmentsOf = judged(records)) {
   mlflow.server.expect(idsOf(records));
-  return mlflow.client.writeTraces(experiment, records, assessmentsOf);
+  return mlflow.client.writeTraces(EXPERIMENT, records, assessmentsOf);
 }
 const isRead = ({ path }: SeenRequest) => /traces\/search/.test(path);
 const posted = (): string[] =>
@@ -33,7 +35,8 @@ const storedVerdicts = (traceId: string) =>
   mlflow.server.stored.get(traceId)?.assessments.map(({ assessment_id: id }) => id);
 const bothVerdicts = (traceId: string) => verdictsOf({ traceId }).map(({ assessmentId }) => assessmentId);
 /** The OTLP requests with spans. One without asks whether the route exists. */
-const spanRequests = () => mlflow.server.to(OTLP).filter(({ body }) => body.length > 0);
+const hasSpans = ({ path, body }: SeenRequest): boolean => path === OTLP && body.length > 0;
+const spanRequests = () => mlflow.server.requests.filter(hasSpans);
 
 /** How far the clock goes with each post. */
 const STEP_MS = 500;
@@ -62,28 +65,21 @@ describe.each(VERSIONS)('MLflow %s', (version) => {
 
   test('a trace is posted at most 5 s after a read that did not find it', async () => {
     const records = traces(60);
-    const clock = jest.spyOn(Date, 'now');
-    try {
-      let now = 1_800_000_000_000;
-      clock.mockImplementation(() => now);
-      const readAt = new Map<string, number>();
-      const ages: number[] = [];
-      mlflow.server.expect(idsOf(records));
-      mlflow.server.fault((request) => {
-        if (isRead(request)) for (const { traceId } of records) readAt.set(traceId, now);
-        if (request.path !== POST) return undefined;
-        for (const traceId of mlflow.server.tracesOf(request)) ages.push(now - (readAt.get(traceId) ?? 0));
-        now += STEP_MS;
-        return ages.length % 7 === 0 ? { kind: 'reply', status: 429 } : undefined;
-      });
-      await write(records);
-      expect(ages.length).toBeGreaterThan(records.length);
-      // The clock advances while a read and a post are on their way, by the three other posts that may arrive meanwhile.
-      expect(Math.max(...ages)).toBeLessThanOrEqual(5_000 + 2 * 3 * STEP_MS);
-      expect(mlflow.server.requests.filter(isRead).length).toBeGreaterThan(5);
-    } finally {
-      clock.mockRestore();
-    }
+    const clock = stoppedClock();
+    const readAt = new Map<string, number>();
+    const ages: number[] = [];
+    mlflow.server.fault((request) => {
+      if (isRead(request)) for (const { traceId } of records) readAt.set(traceId, clock.now);
+      if (request.path !== POST) return undefined;
+      for (const traceId of mlflow.server.tracesOf(request)) ages.push(clock.now - (readAt.get(traceId) ?? 0));
+      clock.now += STEP_MS;
+      return ages.length % 7 === 0 ? { kind: 'reply', status: 429 } : undefined;
+    });
+    await write(records);
+    expect(ages.length).toBeGreaterThan(records.length);
+    // The clock advances while a read and a post are on their way, by the three other posts that may arrive meanwhile.
+    expect(Math.max(...ages)).toBeLessThanOrEqual(5_000 + 2 * 3 * STEP_MS);
+    expect(mlflow.server.requests.filter(isRead).length).toBeGreaterThan(5);
   });
 
   test.each(['cut', 'reply'] as const)('a post with an unknown outcome (%s) is not sent again', async (kind) => {
@@ -114,11 +110,9 @@ describe.each(VERSIONS)('MLflow %s', (version) => {
   test.each([400, 500])('a trace whose verdicts are refused with %i is written without them', async (status) => {
     const records = traces(6);
     const odd = records[3]?.traceId ?? '';
-    mlflow.server.fault(({ path, body }) =>
-      path === POST && body.includes(odd) && body.includes('assessment_id')
-        ? { kind: 'reply', status, body: 'no such source' }
-        : undefined,
-    );
+    const isOdd = ({ path, body }: SeenRequest) =>
+      path === POST && body.includes(odd) && body.includes('assessment_id');
+    mlflow.server.refuse(isOdd, status, 'no such source');
     const result = await write(records);
     expect(result).toMatchObject({ alreadyThere: [], bare: [odd], refused: [] });
     expect(result.written.sort()).toEqual(idsOf(records));
@@ -129,12 +123,9 @@ describe.each(VERSIONS)('MLflow %s', (version) => {
   test('a trace that is refused with and without verdicts is refused once', async () => {
     const records = traces(6);
     const odd = records[3]?.traceId ?? '';
-    mlflow.server.expect(idsOf(records));
-    mlflow.server.fault((request) =>
-      (request.path === POST || request.path === OTLP) && mlflow.server.tracesOf(request).includes(odd)
-        ? { kind: 'reply', status: 400, body: 'no' }
-        : undefined,
-    );
+    const isOdd = (request: SeenRequest) =>
+      [POST, OTLP].includes(request.path) && mlflow.server.tracesOf(request).includes(odd);
+    mlflow.server.refuse(isOdd, 400, 'no');
     const result = await write(records);
     expect(result.refused).toEqual([{ traceId: odd, reason: expect.objectContaining({ name: 'MlflowRefused' }) }]);
     expect(result.written).toHaveLength(5);
@@ -153,28 +144,21 @@ describe.each(VERSIONS)('MLflow %s', (version) => {
 
 test('a trace that another run writes while its file is put for longer than 5 s is not posted', async () => {
   await mlflow.start('3.10.1');
-  const clock = jest.spyOn(Date, 'now');
-  try {
-    let now = 1_800_000_000_000;
-    clock.mockImplementation(() => now);
-    const [one] = traces(1) as [TraceRecord];
-    mlflow.server.fault(({ method }) => {
-      if (method !== 'PUT') return undefined;
-      now += 6_000;
-      mlflow.server.taken.set(one.traceId, 1);
-      return undefined;
-    });
-    expect(await write([one])).toMatchObject({ written: [], alreadyThere: [one.traceId] });
-    expect(posted()).toEqual([]);
-  } finally {
-    clock.mockRestore();
-  }
+  const clock = stoppedClock();
+  const [one] = traces(1) as [TraceRecord];
+  mlflow.server.fault(({ method }) => {
+    if (method !== 'PUT') return undefined;
+    clock.now += 6_000;
+    mlflow.server.taken.set(one.traceId, 1);
+    return undefined;
+  });
+  expect(await write([one])).toMatchObject({ written: [], alreadyThere: [one.traceId] });
+  expect(posted()).toEqual([]);
 });
 
 test('a trace that another run writes while a post waits for the rate limit of the stack is not posted', async () => {
   await mlflow.start('3.10.1');
-  const clock = jest.spyOn(Date, 'now');
-  let now = 1_800_000_000_000;
+  const clock = stoppedClock();
   const [one] = traces(1) as [TraceRecord];
   let taken = 0;
   const acquire = async () => {
@@ -182,21 +166,16 @@ test('a trace that another run writes while a post waits for the rate limit of t
     // After the file of spans was read back, it is that of the post.
     const last = mlflow.server.requests.at(-1);
     if (last?.method !== 'GET' || !last.path.includes(one.traceId)) return;
-    now += 6_000;
+    clock.now += 6_000;
     mlflow.server.taken.set(one.traceId, 1);
   };
   const limited = mlflow.connect({ limits: { rate: { acquire } } });
-  try {
-    clock.mockImplementation(() => now);
-    mlflow.server.expect([one.traceId]);
-    const result = await limited.writeTraces(experiment, [one], judged([one]));
-    expect(result).toMatchObject({ written: [], alreadyThere: [one.traceId] });
-    expect(posted()).toEqual([]);
-    // One more than the requests: the wait of the post that was not made.
-    expect(taken).toBe(mlflow.server.requests.length + 1);
-  } finally {
-    clock.mockRestore();
-  }
+  mlflow.server.expect([one.traceId]);
+  const result = await limited.writeTraces(EXPERIMENT, [one], judged([one]));
+  expect(result).toMatchObject({ written: [], alreadyThere: [one.traceId] });
+  expect(posted()).toEqual([]);
+  // One more than the requests: the wait of the post that was not made.
+  expect(taken).toBe(mlflow.server.requests.length + 1);
 });
 
 test('files are put into S3 while three other traces are posted, so MLflow does not wait for S3', async () => {
@@ -211,7 +190,7 @@ test('files are put into S3 while three other traces are posted, so MLflow does 
   mlflow.server.fault((request) =>
     request.path === POST ? { kind: 'after', work: () => freed, next: mlflow.server.take(request) } : undefined,
   );
-  const inS3 = { ...experiment, artifactLocation: 's3://bucket/7' };
+  const inS3 = { ...EXPERIMENT, artifactLocation: 's3://bucket/7' };
   const writing = client.writeTraces(inS3, records, judged(records));
   while (posted().length < 3 || put.length < 8) await new Promise((resolve) => setTimeout(resolve, 5));
   // Time for more, if they were not bounded.
@@ -230,7 +209,7 @@ test('every request waits once for the rate limit', async () => {
   const limited = mlflow.connect({ limits: { rate: { acquire } } });
   const records = traces(5);
   mlflow.server.expect(idsOf(records));
-  await limited.writeTraces(experiment, records, judged(records.slice(2)));
+  await limited.writeTraces(EXPERIMENT, records, judged(records.slice(2)));
   expect(taken).toBe(mlflow.server.requests.length);
 });
 
@@ -267,7 +246,7 @@ describe('by OTLP', () => {
     const records = traces(3);
     const [gone = '', ...kept] = idsOf(records);
     mlflow.server.fault((request) => {
-      if (request.path !== OTLP || request.body.length === 0) return undefined;
+      if (!hasSpans(request)) return undefined;
       mlflow.server.taken.delete(gone);
       mlflow.server.stored.delete(gone);
       return undefined;
@@ -280,20 +259,18 @@ describe('by OTLP', () => {
   test('spans that could not be sent are added by the next attempt, and those that exist are not sent again', async () => {
     const records = traces(4);
     mlflow.server.expect(idsOf(records));
-    mlflow.server.fault(({ path, body }) =>
-      path === OTLP && body.length > 0 ? { kind: 'reply', status: 503 } : undefined,
-    );
+    mlflow.server.refuse(hasSpans, 503);
     const impatient = mlflow.connect({ retry: { baseMs: 1, capMs: 1, attempts: 2 } });
-    await expect(impatient.writeTraces(experiment, records, judged(records))).rejects.toMatchObject({
+    await expect(impatient.writeTraces(EXPERIMENT, records, judged(records))).rejects.toMatchObject({
       name: 'MlflowUnavailable',
     });
     mlflow.server.fault(() => undefined);
     const others = [chatTrace('7', 'another')];
     mlflow.server.expect(idsOf([...records, ...others]));
-    await mlflow.client.writeTraces(experiment, others, judged(others));
+    await mlflow.client.writeTraces(EXPERIMENT, others, judged(others));
     const before = spanRequests().length;
-    expect(await mlflow.client.mendTraces(experiment, [...records, ...others])).toEqual([]);
-    expect(await mlflow.client.mendTraces(experiment, [...records, ...others])).toEqual([]);
+    expect(await mlflow.client.mendTraces(EXPERIMENT, [...records, ...others])).toEqual([]);
+    expect(await mlflow.client.mendTraces(EXPERIMENT, [...records, ...others])).toEqual([]);
     const sent = spanRequests().slice(before);
     expect(sent.map((request) => mlflow.server.tracesOf(request).sort())).toEqual([idsOf(records)]);
     for (const { traceId } of records) expect(storedVerdicts(traceId)).toEqual(bothVerdicts(traceId));
@@ -303,31 +280,25 @@ describe('by OTLP', () => {
     const records = traces(4);
     const odd = records[1]?.traceId ?? '';
     mlflow.server.expect(idsOf(records));
-    let isDown = true;
-    mlflow.server.fault((request) => {
-      if (request.path !== OTLP || !mlflow.server.tracesOf(request).includes(odd)) return undefined;
-      return { kind: 'reply', status: isDown ? 503 : 413 };
-    });
+    const hasSpansOf = (traceId: string) => (request: SeenRequest) =>
+      request.path === OTLP && mlflow.server.tracesOf(request).includes(traceId);
+    mlflow.server.refuse(hasSpansOf(odd), 503);
     const impatient = mlflow.connect({ retry: { baseMs: 1, capMs: 1, attempts: 2 } });
-    await expect(impatient.writeTraces(experiment, records, judged(records))).rejects.toThrow();
-    isDown = false;
-    expect(await mlflow.client.mendTraces(experiment, records)).toEqual([
+    await expect(impatient.writeTraces(EXPERIMENT, records, judged(records))).rejects.toThrow();
+    mlflow.server.refuse(hasSpansOf(odd), 413);
+    expect(await mlflow.client.mendTraces(EXPERIMENT, records)).toEqual([
       { traceId: odd, reason: expect.objectContaining({ name: 'MlflowRefused' }) },
     ]);
     expect([...mlflow.server.stored.keys()].sort()).toEqual(idsOf(records).filter((id) => id !== odd));
     const others = traces(4).map((trace) => ({ ...trace, traceId: trace.traceId.replace(/....$/, 'ffff') }));
     const other = others[1]?.traceId ?? '';
-    mlflow.server.fault((request) =>
-      request.path === OTLP && mlflow.server.tracesOf(request).includes(other)
-        ? { kind: 'reply', status: 413 }
-        : undefined,
-    );
+    mlflow.server.refuse(hasSpansOf(other), 413);
     expect((await write(others)).refused.map(({ traceId }) => traceId)).toEqual([other]);
     expect(mlflow.server.stored.has(other)).toBe(false);
   });
 
   test.each([404, 501])('the spans are put as files if the route is missing (%i), before any post', async (status) => {
-    mlflow.server.fault(({ path }) => (path === OTLP ? { kind: 'reply', status } : undefined));
+    mlflow.server.refuse(({ path }) => path === OTLP, status);
     const records = traces(3);
     expect((await write(records)).written.sort()).toEqual(idsOf(records));
     expect(mlflow.server.files.size).toBe(3);
@@ -336,9 +307,7 @@ describe('by OTLP', () => {
   });
 
   test('the spans of posted traces are put as files if the route disappears', async () => {
-    mlflow.server.fault(({ path, body }) =>
-      path === OTLP && body.length > 0 ? { kind: 'reply', status: 404 } : undefined,
-    );
+    mlflow.server.refuse(hasSpans, 404);
     const records = traces(3);
     expect((await write(records)).written.sort()).toEqual(idsOf(records));
     expect(posted()).toHaveLength(3);
