@@ -37,6 +37,18 @@ const isText = (capture: Capture): boolean =>
     (DOCUMENT_FORMATS.has(capture.format) && containsProse((capture.response ?? capture.request)?.value)));
 
 /**
+ * Returns the texts of a side: those of its messages, or else the text of its payload.
+ *
+ * @param absent the reason if the side was not captured, or is empty
+ */
+function sideTexts(capture: Capture, payload: Payload | undefined, absent: string, messages?: string[]): Texts {
+  if (payload === undefined || payload.kind === 'empty') return { notJudgeable: absent };
+  if (isUndecoded(payload)) return { notJudgeable: 'notDecoded' };
+  const texts = messages ?? textsOf([payload.text]);
+  return isText(capture) && texts.length > 0 ? { texts } : { notJudgeable: 'notText' };
+}
+
+/**
  * Returns one text per choice of the reply, and no text for an error reply. A reply with only tool calls has one empty
  * text, because the model did answer, but without words.
  *
@@ -46,14 +58,10 @@ const isText = (capture: Capture): boolean =>
  */
 export function replyTexts(capture: Capture): Texts {
   if (capture.error !== undefined) return { notJudgeable: 'errorReply' };
-  if (capture.response === undefined || capture.response.kind === 'empty') return { notJudgeable: 'noResponse' };
-  if (isUndecoded(capture.response)) return { notJudgeable: 'notDecoded' };
   const { replies = [] } = capture.conversation ?? {};
-  if (replies.length > 0 && isText(capture)) return { texts: replies.map(messageText) };
   // A chat may be answered with JSON of unknown form.
-  return isText(capture) && capture.response.text !== undefined
-    ? { texts: [capture.response.text] }
-    : { notJudgeable: 'notText' };
+  const said = replies.length > 0 ? replies.map(messageText) : undefined;
+  return sideTexts(capture, capture.response, 'noResponse', said);
 }
 
 /** Returns the texts of a reply in words. A JSON document in an unknown form has texts, such as labels, and no words. */
@@ -62,14 +70,8 @@ export const replyWords = (capture: Capture): Texts =>
 
 /** Returns the texts of the request: every message of the conversation, or the text of the payload. */
 export function requestTexts(capture: Capture): Texts {
-  if (capture.request === undefined || capture.request.kind === 'empty') return { notJudgeable: 'noRequest' };
-  if (isUndecoded(capture.request)) return { notJudgeable: 'notDecoded' };
-  if (!isText(capture)) return { notJudgeable: 'notText' };
-  if (capture.conversation !== undefined) {
-    const texts = capture.conversation.messages.map(messageText).filter((text) => text !== '');
-    return texts.length === 0 ? { notJudgeable: 'notText' } : { texts };
-  }
-  return capture.request.text === undefined ? { notJudgeable: 'notText' } : { texts: [capture.request.text] };
+  const messages = capture.conversation?.messages.map(messageText).filter((text) => text !== '');
+  return sideTexts(capture, capture.request, 'noRequest', messages);
 }
 
 /** Returns the user's last message, or all texts of a request without one, and of a call with several prompts. */

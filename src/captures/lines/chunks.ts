@@ -1,13 +1,6 @@
 /** Cuts a capture file into chunks: byte ranges of whole lines, for the planner. */
 import { scanPieces } from './scan-lines.ts';
 
-interface ChunkBounds {
-  /** Maximum number of non-blank lines in a chunk. */
-  maxLines: number;
-  /** Maximum bytes of a chunk. A longer line is a chunk by itself. */
-  maxBytes: number;
-}
-
 /** A run of whole lines. It begins and ends with a line that is not blank. Chunks do not overlap. */
 export interface LineChunk {
   /** First byte, inclusive. */
@@ -24,15 +17,16 @@ export interface LineChunk {
 
 /**
  * Yields the chunks of a file. Memory is bounded by one piece of the stream, regardless of the length of the file or
- * its lines. A file with only blank lines has no chunk.
+ * its lines. A file with only blank lines has no chunk. A chunk has at most `maxLines` non-blank lines and `maxBytes`
+ * bytes; a longer line is a chunk by itself.
  *
  * @example
  *     for await (const { start, end } of scanChunks(stream, { maxLines: 500, maxBytes: 4 * 1024 ** 2 })) plan(start, end);
  */
 export async function* scanChunks(
   stream: AsyncIterable<Uint8Array>,
-  { maxLines, maxBytes }: ChunkBounds,
-): AsyncGenerator<LineChunk> {
+  { maxLines, maxBytes }: { maxLines: number; maxBytes: number },
+) {
   let open: LineChunk | undefined;
   for await (const lines of scanPieces(stream, 0)) {
     for (const { line, start, end } of lines) {

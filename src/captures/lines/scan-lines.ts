@@ -29,7 +29,7 @@ export interface ScannedLine {
 }
 
 /** The position in its file at which the stream begins. */
-export interface ScanStart {
+interface ScanStart {
   offset: number;
   firstLine: number;
 }
@@ -85,11 +85,7 @@ class OpenLine {
  * @example
  *     for await (const { line, bytes } of scanLines(createReadStream(path), 8 * 1024 ** 2)) read(line, bytes);
  */
-export async function* scanLines(
-  stream: AsyncIterable<Uint8Array>,
-  maxLineBytes: number,
-  from?: ScanStart,
-): AsyncGenerator<ScannedLine> {
+export async function* scanLines(stream: AsyncIterable<Uint8Array>, maxLineBytes: number, from?: ScanStart) {
   for await (const lines of scanPieces(stream, maxLineBytes, from)) yield* lines;
 }
 
@@ -121,10 +117,7 @@ export async function* scanPieces(
 }
 
 /** Yields the pieces of the stream with their offsets, without a byte order mark at offset 0. */
-async function* piecesOf(
-  stream: AsyncIterable<Uint8Array>,
-  start: number,
-): AsyncGenerator<{ bytes: Buffer; offset: number }> {
+async function* piecesOf(stream: AsyncIterable<Uint8Array>, start: number) {
   let offset = start;
   let head: Buffer = Buffer.alloc(0);
   for await (const data of stream) {
