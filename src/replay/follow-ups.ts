@@ -8,12 +8,9 @@ import type { Measured } from './measure/measure.ts';
 import type { MlflowPorts } from './publish/publish.ts';
 import { writeWhole } from './results/line-writer.ts';
 import { FILES } from './results/result-set.ts';
-import { type ReplayResult, unsentWarning } from './to-directory.ts';
+import { type ReplayRequest, type ReplayResult, unsentWarning } from './to-directory.ts';
 
-interface FollowUpOptions {
-  /** Existing directory for the files. */
-  directory: string;
-  run: string;
+interface FollowUpOptions extends Pick<ReplayRequest, 'directory' | 'run'> {
   /** Description of the target, without secrets. */
   target: Record<string, string>;
   report: boolean;

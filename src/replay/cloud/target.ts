@@ -49,11 +49,7 @@ function isEmulated({ AWS_ENDPOINT_URL: aws }: ReplayEnvironment): boolean {
  * @throws PermanentError `EndpointNotAllowed`, `InferenceComponentNotAllowed`, `UrlNotAllowed`, `SecretNotAllowed`
  */
 export function assertAllowed(target: ReplayInput['target'], environment: ReplayEnvironment): void {
-  type Door =
-    | 'REPLAY_ENDPOINT_NAMES'
-    | 'REPLAY_INFERENCE_COMPONENT_NAMES'
-    | 'REPLAY_URLS'
-    | 'REPLAY_HEADERS_SECRET_ARN';
+  type Door = keyof ReplayEnvironment & `REPLAY_${string}`;
   const check = (name: PermanentErrorName, what: string, got: string | undefined, where: Door): void => {
     const allowed = [environment[where] ?? []].flat();
     if (got === undefined || allowed.includes(got)) return;

@@ -113,12 +113,7 @@ function notesOf(before: RunData, after: RunData): string[] {
  * Adds pairs and metrics to the comparison. Returns the values of the metrics, which requests newly fail or succeed, and
  * the first run's row for each row of the second run.
  */
-function compareRequests(
-  before: RunData,
-  after: RunData,
-  comparison: RunsComparison,
-): Pick<ComparedData, 'metrics'> &
-  Pick<ComparedData['pairs'], 'changes'> & { rowsBefore: ReadonlyMap<number, number> } {
+function compareRequests(before: RunData, after: RunData, comparison: RunsComparison) {
   const { paired } = comparison;
   const pairs: [number[], number[]] = [[], []];
   const changes: number[] = [];

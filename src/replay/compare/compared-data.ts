@@ -60,9 +60,6 @@ export interface ComparedData {
   runs?: readonly ComparedData[];
 }
 
-const inARow = (arrays: readonly (Float64Array | undefined)[]): Float64Array =>
-  Float64Array.from(arrays.flatMap((array) => [...(array ?? [])]));
-
 /** Adds up objects of numbers, sequences, and objects of these. Leaves out keys that any of the objects lacks. */
 function added<T extends object>(all: readonly T[]): T {
   const isInAll = ([key]: [string, unknown]): boolean => all.every((one) => one[key as keyof T] !== undefined);
@@ -71,7 +68,8 @@ function added<T extends object>(all: readonly T[]): T {
     entries.map(([key, value]) => {
       const values = all.map((one) => one[key as keyof T]) as unknown[];
       if (typeof value === 'number') return [key, sum(values as number[])];
-      return [key, value instanceof Float64Array ? inARow(values as Float64Array[]) : added(values as object[])];
+      if (!(value instanceof Float64Array)) return [key, added(values as object[])];
+      return [key, Float64Array.from((values as Float64Array[]).flatMap((array) => [...array]))];
     }),
   ) as T;
 }

@@ -4,15 +4,6 @@ import { PermanentError } from '../../core/errors/errors.ts';
 import { jsonIn } from '../../core/values/json-in.ts';
 import { scanFile } from '../source/lines.ts';
 
-interface JsonLine {
-  value: unknown;
-  /** Line number, from 1. */
-  line: number;
-  /** First byte of the line in the file. */
-  start: number;
-  length: number;
-}
-
 /**
  * Reads the lines of a file. Leaves out a truncated last line, which a run that was killed or filled the disk leaves
  * behind.
@@ -22,7 +13,7 @@ interface JsonLine {
  * @param onCut called with the position of a truncated line
  * @throws PermanentError `NotAReplay`
  */
-export async function* jsonLines(path: string, onCut?: (where: string) => void): AsyncGenerator<JsonLine> {
+export async function* jsonLines(path: string, onCut?: (where: string) => void) {
   for await (const { bytes, line, start, length } of scanFile(path)) {
     const where = `${path}, line ${line}`;
     if (!bytes) throw new PermanentError('NotAReplay', 'A line of the results is too long', { got: length, where });

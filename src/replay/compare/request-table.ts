@@ -1,5 +1,6 @@
 /** The requests of a run by name, stored in columns: a million take about 150 MB. */
 import { basename } from 'node:path';
+import type { PreparedRequest } from '../request/preparer.ts';
 
 /** Compares two names. `localeCompare` would depend on the locale. */
 const byCodeUnits = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
@@ -8,13 +9,7 @@ const byCodeUnits = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 
 export type Outcome = 'failed' | 'ok' | 'cancelled';
 
 /** Where a request was captured. */
-interface RequestPlace {
-  eventId?: string | undefined;
-  file: string;
-  line: number;
-  /** Pass over the captures, from 0. */
-  pass: number;
-}
+type RequestPlace = Pick<PreparedRequest, 'eventId' | 'file' | 'line' | 'pass'>;
 
 /** Names a request by its event id, which is the same in all copies of the captures, else by its place. */
 const nameOf = ({ eventId, file, line, pass }: RequestPlace): string =>

@@ -22,16 +22,7 @@ import { type ComparedMetric, isLargerBetter } from '../compare/run-data.ts';
 import { limitsFailures, type ShareThreshold, type Threshold } from './thresholds.ts';
 import type { GateUnit } from './types.ts';
 
-/** A share of the pairs. */
-interface Cases {
-  hits: number;
-  /** Pairs that may be a case or not: the judge gave no verdict. */
-  open: number;
-  /** Whether verdicts count, so that `open` pairs must be mentioned. */
-  judged: boolean;
-}
-
-/** How much worse the second run is, in the threshold's unit. Only shares of pairs have `cases`. */
+/** How much worse the second run is, in the threshold's unit. */
 export interface Evidence {
   unit: GateUnit;
   /** Number of pairs on which the evidence is based. */
@@ -41,7 +32,11 @@ export interface Evidence {
   bounds?: Bounds;
   /** The bounds for these runs alone, if `bounds` also cover the differences between runs. */
   within?: Bounds;
-  cases?: Cases;
+  /**
+   * Only of shares of pairs. `open`: pairs that may be a case or not, because the judge gave no verdict; `judged`:
+   * whether verdicts count, so that `open` pairs must be mentioned.
+   */
+  cases?: { hits: number; open: number; judged: boolean };
   /**
    * Returns the interval that four of five replays of `pairs` pairs reach if the observed effect is true, for computing
    * sizes. With `doubt` 1 or −1, the assumed truth is the unfavorable or favorable end of the uncertainty of the
@@ -239,10 +234,7 @@ function errorRate({ failures, pairs }: ComparedData, ratio: number): Evidence {
 const MOST_PAIRS = 1_000_000;
 
 /** The level of each bound that passing and failing require. */
-export interface Levels {
-  pass: number;
-  fail: number;
-}
+export type Levels = { pass: number; fail: number };
 
 /** The levels of a release that is not worse: only that it passes is asked for. */
 export const PASSES: Levels = { pass: LEVEL, fail: 0 };

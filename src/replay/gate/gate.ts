@@ -23,10 +23,7 @@ import {
   type ThresholdResult,
 } from './types.ts';
 
-interface Case {
-  threshold: Threshold;
-  evidence: Evidence;
-}
+type Case = { threshold: Threshold; evidence: Evidence };
 
 type Decision = Pick<ThresholdResult, 'outcome' | 'reason' | 'moreRequests'>;
 

@@ -1,6 +1,5 @@
 /** A request on the wire, its reply, and the times of both. */
 import type { StreamReader } from '../../captures/times/stream-reader.ts';
-import type { ResponseSink } from './response-parser.ts';
 
 /** Reason why a request has no complete reply, with AIPerf's `code` and `type`. */
 export interface ExchangeError {
@@ -20,7 +19,7 @@ export const MAX_KEPT_BYTES = 32 * 1024 * 1024;
  * One request on the wire, with its measurements. All times are milliseconds of `performance.now()`; NaN means that the event
  * did not happen.
  */
-export class Exchange implements ResponseSink {
+export class Exchange {
   /** Head and body, as sent. */
   readonly wire: Buffer;
   readonly #onDone: (exchange: Exchange) => void;
@@ -66,6 +65,7 @@ export class Exchange implements ResponseSink {
     return this.#kept[0] ?? Buffer.alloc(0);
   }
 
+  /** @param headers of the final response (1xx are skipped). Names are lower-case */
   onHead(status: number, headers: Map<string, string>, reason: string): void {
     this.headAt = this.lastByteAt;
     this.status = status;
@@ -74,6 +74,7 @@ export class Exchange implements ResponseSink {
     this.reader = this.#openReader?.(status, headers);
   }
 
+  /** Receives the body bytes `buffer[start, end)`, valid only during the call. */
   onBody(buffer: Buffer, start: number, end: number): void {
     this.bodyBytes += end - start;
     if (this.reader) {
@@ -86,6 +87,7 @@ export class Exchange implements ResponseSink {
     }
   }
 
+  /** The response is complete. */
   onEnd(): void {
     this.finish(this.lastByteAt);
   }

@@ -27,9 +27,7 @@ const DNS_REFRESH_MS = 30_000;
 const PROBE_TIMEOUT_MS = 5_000;
 
 /** Resolves a host name to addresses, the preferred one first. */
-type Resolve = (hostname: string) => Promise<string[]>;
-
-const resolveByDns: Resolve = async (hostname) => {
+const resolveByDns = async (hostname: string): Promise<string[]> => {
   const { lookup } = await import('node:dns/promises');
   return (await lookup(hostname, { all: true })).map((entry) => entry.address);
 };
@@ -37,7 +35,7 @@ const resolveByDns: Resolve = async (hostname) => {
 /** The connections to one origin. They are opened when they are needed, or ahead of a burst with `warm`. */
 export class ConnectionPool implements ConnectionOwner {
   readonly #origin: Origin;
-  readonly #resolve: Resolve;
+  readonly #resolve: typeof resolveByDns;
   #addresses: string[] = [];
   #nextAddress = 0;
   #resolvedAt = Number.NEGATIVE_INFINITY;
@@ -59,7 +57,7 @@ export class ConnectionPool implements ConnectionOwner {
   lost = 0;
   hasAnswered = false;
 
-  constructor(origin: Origin, resolve: Resolve = resolveByDns) {
+  constructor(origin: Origin, resolve = resolveByDns) {
     this.#origin = origin;
     this.idleLimitMs = origin.tls ? IDLE_LIMIT_TLS_MS : IDLE_LIMIT_MS;
     this.#resolve = resolve;

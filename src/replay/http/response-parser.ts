@@ -7,19 +7,15 @@
  * times the processor time and 1.5 times the memory (docs/decisions/0040-replay-http-client.md).
  */
 
+import type { Exchange } from './exchange.ts';
+
 /** The received bytes are not HTTP/1.1. The connection cannot be used any more. */
 export class BadResponse extends Error {
   override readonly name = 'BadResponse';
 }
 
-export interface ResponseSink {
-  /** Status, headers and reason phrase of the final response (1xx are skipped). Names are lower-case. */
-  onHead(status: number, headers: Map<string, string>, reason: string): void;
-  /** Body bytes `buffer[start, end)`, valid only during the call. */
-  onBody(buffer: Buffer, start: number, end: number): void;
-  /** The response is complete. */
-  onEnd(): void;
-}
+/** What a response is handed to, part by part. */
+type ResponseSink = Pick<Exchange, 'onHead' | 'onBody' | 'onEnd'>;
 
 /** Node's limit of 16 KB is too close to the headers of SageMaker replies with long custom attributes. */
 const MAX_HEAD_BYTES = 64 * 1024;

@@ -4,6 +4,7 @@
  */
 
 import { hash, randomBytes } from 'node:crypto';
+import type { RecordFacts } from '../../captures/types.ts';
 import type { Storage } from '../../core/aws/storage.ts';
 import { markKeys } from '../../core/contract/work-keys.ts';
 
@@ -12,12 +13,8 @@ const BELIEVED_MS = 24 * 3_600_000;
 /** Maximum number of registrations to look up for a chunk or a file. It bounds the cost of made-up ids. */
 const MOST_LOOK_UPS = 10;
 
-/** A request that may be one of a replay. */
-export interface MarkedRequest {
-  capturedInferenceId?: string | undefined;
-  /** Epoch ms; NaN if the capture has no time. */
-  inferenceTimeMs: number;
-}
+/** A request that may be one of a replay. Its time is NaN if the capture has none. */
+export type MarkedRequest = Pick<RecordFacts, 'capturedInferenceId' | 'inferenceTimeMs'>;
 
 /** Looks up the registrations named in the captures of one chunk or file. */
 export class Marks {

@@ -5,12 +5,6 @@ import { EventStreamCodec } from '@smithy/core/event-streams';
 import { StreamReader } from '../../captures/times/stream-reader.ts';
 import { MAX_KEPT_BYTES } from '../http/exchange.ts';
 
-interface EventStreamMessage {
-  headers: ReturnType<EventStreamCodec['decode']>['headers'];
-  /** Valid only during the call. */
-  payload: Buffer;
-}
-
 export class BadEventStream extends Error {
   override readonly name = 'BadEventStream';
 }
@@ -26,8 +20,8 @@ const codec = new EventStreamCodec(
   (text) => Buffer.from(text),
 );
 
-/** @throws BadEventStream */
-function messageOf(bytes: Buffer): EventStreamMessage {
+/** @returns `payload`: valid only during the call. @throws BadEventStream */
+function messageOf(bytes: Buffer) {
   try {
     const { headers, body } = codec.decode(bytes);
     return { headers, payload: Buffer.from(body.buffer, body.byteOffset, body.byteLength) };
@@ -37,13 +31,13 @@ function messageOf(bytes: Buffer): EventStreamMessage {
 }
 
 export class EventStreamParser {
-  readonly #onMessage: (message: EventStreamMessage) => void;
+  readonly #onMessage: (message: ReturnType<typeof messageOf>) => void;
   /** The parts of an incomplete message. They are joined once, when enough of them have arrived. */
   #held: Buffer[] = [];
   #heldBytes = 0;
   #needed = PRELUDE_BYTES;
 
-  constructor(onMessage: (message: EventStreamMessage) => void) {
+  constructor(onMessage: (message: ReturnType<typeof messageOf>) => void) {
     this.#onMessage = onMessage;
   }
 

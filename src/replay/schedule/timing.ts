@@ -18,11 +18,7 @@ export interface ScheduledEntry {
  * Returns the maximum number of requests that are due within less than `windowMs` of each other, up to `untilMs`. The
  * requests must be sorted by time.
  */
-export function mostAtOnce(
-  requests: readonly Pick<ScheduledEntry, 'dueMs'>[],
-  windowMs: number,
-  untilMs = Number.POSITIVE_INFINITY,
-): number {
+export function mostAtOnce(requests: readonly Pick<ScheduledEntry, 'dueMs'>[], windowMs: number, untilMs = Infinity) {
   let most = 0;
   let from = 0;
   for (const [to, { dueMs }] of requests.entries()) {

@@ -52,10 +52,7 @@ export function coalesce(entries: readonly IndexEntry[]): ByteRange[] {
 
 type Lines = Map<IndexEntry, LineOf>;
 
-interface Group {
-  entries: IndexEntry[];
-  lines?: Promise<Lines>;
-}
+type Group = { entries: IndexEntry[]; lines?: Promise<Lines> };
 
 /** Divides records into groups that are read together. */
 function groupsOf(entries: readonly IndexEntry[]): Group[] {

@@ -90,10 +90,7 @@ export function urlTarget(url: string, headers: Record<string, string> = {}, ref
  * @param unavailable the name of an error while Secrets Manager fails; absent: it is one of the others
  * @throws PermanentError `HeadersUnavailable`, `InvalidHeader`
  */
-export async function secretHeaders(
-  secretId: string,
-  unavailable?: 'OtlpUnavailable',
-): Promise<Record<string, string>> {
+export async function secretHeaders(secretId: string, unavailable?: 'OtlpUnavailable') {
   const names = { unreadable: 'HeadersUnavailable', unavailable } as const;
   const { text } = await loadSecret(undefined, secretId, names, 'The secret with the headers');
   const headers = parseHeaders(text, secretId);

@@ -171,11 +171,7 @@ async function writeDryRun(
 }
 
 /** Registers the replay for each of its days before any shard sends: a shard ends within `MARK_MS` and a little of its own mark. */
-async function registerAll(
-  storage: Storage,
-  bucket: string,
-  { run, shards, startAtEpochMs }: StoredPlan,
-): Promise<Registration[]> {
+async function registerAll(storage: Storage, bucket: string, { run, shards, startAtEpochMs }: StoredPlan) {
   const lastMs = Math.max(...shards.map(({ firstDueMs }) => firstDueMs ?? 0));
   const marks: Registration[] = [];
   for (let afterMs = 0; afterMs <= lastMs; afterMs += MARK_MS) {

@@ -13,10 +13,7 @@ import type { ShardResult } from '../shard/shard-results.ts';
 import { stopMark } from '../work-bucket/stop-order.ts';
 import { listShardFiles, SHARD_FILES, type ShardPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
 
-interface MissingShard {
-  shard: number;
-  requests: number;
-}
+type MissingShard = Pick<ShardPlan, 'shard' | 'requests'>;
 
 /** A shard without a valid result. */
 interface LostShard extends MissingShard {
@@ -26,10 +23,7 @@ interface LostShard extends MissingShard {
 }
 
 /** A shard that measured only some of its requests. */
-interface IncompleteShard extends MissingShard {
-  unsent: number;
-  /** Whether the replay was stopped. If not, the shard ran out of time. */
-  stopped: boolean;
+interface IncompleteShard extends MissingShard, Pick<ShardResult, 'unsent' | 'stopped'> {
   /** Requests whose captures could no longer be read. */
   unread: number;
 }

@@ -87,10 +87,7 @@ async function shardsEnd(run: string, deps: StopDependencies): Promise<void> {
 }
 
 /** Counts shards. A shard is over if it has a result or a failure, or if its function's time is over. */
-async function shardsOf(
-  run: string,
-  { storage, workBucket: bucket, now = Date.now }: StopDependencies,
-): Promise<{ started: number; over: number; running: number }> {
+async function shardsOf(run: string, { storage, workBucket: bucket, now = Date.now }: StopDependencies) {
   const counts = { started: 0, over: 0, running: 0 };
   for (const files of (await listShardFiles(storage, bucket, run)).values()) {
     const claim = files.get(SHARD_FILES.claim);

@@ -118,11 +118,7 @@ function finishedReplay(plan: StoredPlan, collected: Collected): FinishedReplay 
 }
 
 /** Returns the properties of `replay.json` that only a cloud replay has. */
-function ownFacts(
-  plan: StoredPlan,
-  collected: Collected,
-  monitoringRun: MonitoringRun | undefined,
-): Record<string, unknown> {
+function ownFacts(plan: StoredPlan, collected: Collected, monitoringRun: MonitoringRun | undefined) {
   const { judge, mlflow, run } = plan;
   const { lost, notBegun, incomplete, late, parts, inputsLeftOut } = collected;
   const own = (key: string): string => key.slice(replayKeys.prefix(run).length);

@@ -88,11 +88,7 @@ export async function readPlan(storage: Storage, bucket: string, run: string): P
  *
  * @throws PermanentError `ReplayNotPlanned`, `ContractChanged`
  */
-export async function readShardPlan(
-  storage: Storage,
-  bucket: string,
-  { run, shard }: ReplayShardRequest,
-): Promise<{ plan: StoredPlan; own: ShardPlan }> {
+export async function readShardPlan(storage: Storage, bucket: string, { run, shard }: ReplayShardRequest) {
   const plan = await readPlan(storage, bucket, run);
   const own = plan?.shards[shard];
   if (plan && own) return { plan, own };
@@ -116,11 +112,7 @@ export const SHARD_FILES = {
 } as const;
 
 /** Lists the objects that the shards have written, by shard and by name. */
-export async function listShardFiles(
-  storage: Storage,
-  bucket: string,
-  run: string,
-): Promise<Map<number, Map<string, ObjectFacts>>> {
+export async function listShardFiles(storage: Storage, bucket: string, run: string) {
   const prefix = areaOf('replayShards', run);
   const shards = new Map<number, Map<string, ObjectFacts>>();
   for await (const object of storage.list(bucket, prefix)) {
