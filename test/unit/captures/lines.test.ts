@@ -16,14 +16,8 @@ async function* inPieces(bytes: Buffer, lengths: readonly number[]): AsyncGenera
   }
 }
 
-const collect = async <T>(items: AsyncIterable<T>): Promise<T[]> => {
-  const list: T[] = [];
-  for await (const item of items) list.push(item);
-  return list;
-};
-
 const linesOf = (text: string | Buffer, options = UNBOUND, source: Partial<LineSource> = {}, pieces = [7]) =>
-  collect(readLines(inPieces(Buffer.from(text), pieces), { ...SOURCE, ...source }, options));
+  Array.fromAsync(readLines(inPieces(Buffer.from(text), pieces), { ...SOURCE, ...source }, options));
 
 const textOf = (line: LineRead): string => (line.kind === 'line' ? line.raw.bytes.toString() : 'too long');
 
@@ -96,7 +90,7 @@ describe('readLines', () => {
 
 describe('scanChunks', () => {
   const chunksOf = (text: string, bounds: { maxLines: number; maxBytes: number }, pieces = [3]) =>
-    collect(scanChunks(inPieces(Buffer.from(text), pieces), bounds));
+    Array.fromAsync(scanChunks(inPieces(Buffer.from(text), pieces), bounds));
 
   test('limits the lines of a chunk', async () => {
     expect(await chunksOf('a\nb\nc\n', { maxLines: 2, maxBytes: 100 })).toEqual([
@@ -156,7 +150,9 @@ function plainLines(file: Buffer): { line: number; start: number; text: string }
 test('yields the lines of the file, however the stream is cut', async () => {
   await fc.assert(
     fc.asyncProperty(files, pieceLengths, async (file, lengths) => {
-      const lines = await collect(readLines(inPieces(file, lengths), { ...SOURCE, end: file.length - 1 }, UNBOUND));
+      const lines = await Array.fromAsync(
+        readLines(inPieces(file, lengths), { ...SOURCE, end: file.length - 1 }, UNBOUND),
+      );
       const found = lines.map((line) => {
         if (line.kind !== 'line') throw new Error('no bound was set');
         const { place, bytes } = line.raw;
@@ -173,7 +169,7 @@ test('yields the lines of the file, however the stream is cut', async () => {
 test('chunks together contain all lines of the file, and state their numbers correctly', async () => {
   await fc.assert(
     fc.asyncProperty(files, pieceLengths, pieceLengths, chunkBounds, async (file, lengths, others, bounds) => {
-      const chunks = await collect(scanChunks(inPieces(file, lengths), bounds));
+      const chunks = await Array.fromAsync(scanChunks(inPieces(file, lengths), bounds));
       const found: { line: number; start: number; text: string }[] = [];
       let behind = -1;
       for (const chunk of chunks) {
@@ -182,7 +178,7 @@ test('chunks together contain all lines of the file, and state their numbers cor
         behind = chunk.end;
         const part = file.subarray(chunk.start, chunk.end + 1);
         const source = { ...SOURCE, start: chunk.start, end: chunk.end, firstLine: chunk.firstLine };
-        const lines = await collect(readLines(inPieces(part, others), source, UNBOUND));
+        const lines = await Array.fromAsync(readLines(inPieces(part, others), source, UNBOUND));
         expect(lines).toHaveLength(chunk.lines);
         for (const line of lines) {
           if (line.kind !== 'line') throw new Error('no bound was set');
@@ -206,7 +202,7 @@ function assertBounded(chunk: LineChunk, bounds: { maxLines: number; maxBytes: n
 test('the same lines are over the bound, however the stream is cut', async () => {
   await fc.assert(
     fc.asyncProperty(files, pieceLengths, fc.integer({ min: 1, max: 60 }), async (file, lengths, maxLineBytes) => {
-      const lines = await collect(readLines(inPieces(file, lengths), SOURCE, { maxLineBytes }));
+      const lines = await Array.fromAsync(readLines(inPieces(file, lengths), SOURCE, { maxLineBytes }));
       const found = lines.map((line) =>
         line.kind === 'line' ? line.raw.bytes.toString('latin1') : { over: line.place.end - line.place.start + 1 },
       );

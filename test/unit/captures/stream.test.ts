@@ -107,13 +107,9 @@ beforeAll(async () => {
   }
 });
 
-const meant = ({ format, conversation, error, usage, model }: Capture | ReturnType<typeof interpret>): object => ({
-  format,
-  conversation,
-  error,
-  usage,
-  model,
-});
+const meant = ({ format, conversation, error, usage, model }: ReturnType<typeof interpret>): object => {
+  return { format, conversation, error, usage, model };
+};
 
 const payloadOf = (
   body: { bytes: Buffer | string; contentType: string | null },

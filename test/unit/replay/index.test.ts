@@ -23,10 +23,15 @@ beforeEach(() => {
 const record = (eventMetadata: object, data = 'x'): string =>
   JSON.stringify({ captureData: { endpointInput: { data, encoding: 'JSON' } }, eventMetadata, eventVersion: '0' });
 
-async function entries(index: SortedIndex): Promise<IndexEntry[]> {
-  const all: IndexEntry[] = [];
-  for await (const batch of index.batches()) all.push(...batch);
-  return all;
+const entries = (index: SortedIndex): IndexEntry[] => [...index.batches()].flat();
+
+/** Indexes the captures at a path. */
+async function indexed(path: string, options: Partial<Parameters<typeof indexCaptures>[1]> = {}) {
+  const files = await localFiles(path);
+  const skipped: SkippedLine[] = [];
+  const onSkipped = (line: SkippedLine) => skipped.push(line);
+  const index = await indexCaptures(files, { needsTime: true, onSkipped, ...options });
+  return { files, skipped, index, entries: entries(index) };
 }
 
 describe('lines of a file', () => {
@@ -116,19 +121,14 @@ describe('the index', () => {
         fc.constantFrom(1, 1, 1, 200),
         async (some, often) => {
           const times = Array.from({ length: often }, () => some).flat();
-          const rows = times.map((timeMs, i) => ({
-            timeMs,
-            file: Math.floor(i / 7),
-            line: i + 1,
-            start: i,
-            length: 9,
-          }));
+          const placeOf = (i: number) => ({ file: Math.floor(i / 7), line: i + 1, start: i, length: 9 });
+          const rows = times.map((timeMs, i) => ({ timeMs, ...placeOf(i) }));
           const index = new SortedIndex();
           for (const row of rows) index.add(row);
           const expected = [...rows].sort((a, b) => a.timeMs - b.timeMs || a.file - b.file || a.line - b.line);
-          expect(await entries(index)).toEqual(expected);
+          expect(entries(index)).toEqual(expected);
           // The second pass of `--repeat`.
-          expect(await entries(index)).toEqual(expected);
+          expect(entries(index)).toEqual(expected);
           expect(index.total).toBe(rows.length);
         },
       ),
@@ -142,12 +142,9 @@ describe('the index', () => {
     writeFileSync(join(directory, 'b.jsonl'), `${at(2, 'b1')}\n{"cut": "of\n${at(1, 'b2')}\n`);
     writeFileSync(join(directory, 'a.jsonl'), `${at(2, 'a1')}\n\n${at(3, 'a2')}`);
     writeFileSync(join(directory, 'notes.txt'), 'not a capture');
-    const files = await localFiles(directory);
-    const skipped: SkippedLine[] = [];
-    const index = await indexCaptures(files, { needsTime: true, onSkipped: (line) => skipped.push(line) });
+    const { files, skipped, entries: all } = await indexed(directory);
     const reader = localReader(files);
     const order: string[] = [];
-    const all = await entries(index);
     reader.expect(all);
     for (const entry of all) {
       const line = JSON.parse((await reader.read(entry)).toString()) as { eventMetadata: { eventId: string } };
@@ -164,20 +161,10 @@ describe('the index', () => {
     mkdirSync(join(directory, 'elsewhere'));
     symlinkSync(join(directory, 'gone'), join(directory, 'dangling.jsonl'));
     symlinkSync(join(directory, 'elsewhere'), join(directory, 'folder.jsonl'));
-    const skipped: SkippedLine[] = [];
-    const index = await indexCaptures(await localFiles(directory), {
-      needsTime: true,
-      onSkipped: (one) => skipped.push(one),
-    });
-    expect(await entries(index)).toHaveLength(1);
-    expect(skipped).toEqual([
-      {
-        file: join(directory, 'dangling.jsonl'),
-        line: 0,
-        reason: 'CaptureUnreadable',
-        message: expect.stringContaining('ENOENT'),
-      },
-    ]);
+    const found = await indexed(directory);
+    expect(found.entries).toHaveLength(1);
+    const missing = { line: 0, reason: 'CaptureUnreadable', message: expect.stringContaining('ENOENT') };
+    expect(found.skipped).toEqual([{ file: join(directory, 'dangling.jsonl'), ...missing }]);
   });
 
   test('accepts captures from a pipe', async () => {
@@ -196,16 +183,14 @@ describe('the index', () => {
     const path = join(directory, 'w.jsonl');
     writeFileSync(path, [0, 1, 2, 3].map((s) => record({ inferenceTime: `2026-11-20T10:00:0${s}Z` })).join('\n'));
     const window = { fromMs: Date.parse('2026-11-20T10:00:01Z'), toMs: Date.parse('2026-11-20T10:00:03Z') };
-    const index = await indexCaptures(await localFiles(path), { ...window, needsTime: true, onSkipped: () => {} });
-    expect((await entries(index)).map(({ line }) => line)).toEqual([2, 3]);
+    expect((await indexed(path, window)).entries.map(({ line }) => line)).toEqual([2, 3]);
   });
 
   test('places a record without a time after the one before it, when there is no schedule', async () => {
     const path = join(directory, 't.jsonl');
     const [late, early] = [5, 1].map((second) => record({ inferenceTime: `2026-11-20T10:00:0${second}Z` }));
     writeFileSync(path, [late, record({}), early].join('\n'));
-    const index = await indexCaptures(await localFiles(path), { needsTime: false, onSkipped: () => {} });
-    expect((await entries(index)).map(({ line }) => line)).toEqual([3, 1, 2]);
+    expect((await indexed(path, { needsTime: false })).entries.map(({ line }) => line)).toEqual([3, 1, 2]);
   });
 
   test('reports the maximum number of records', () => {
@@ -225,16 +210,10 @@ describe('the index', () => {
     writeFileSync(path, Array.from({ length: 50 }, () => record({ inferenceTime: '2026-11-20T10:00:05Z' })).join('\n'));
     const stopping = new AbortController();
     let seen = 0;
-    const files = await localFiles(path);
-    const indexing = indexCaptures(files, {
-      needsTime: true,
-      onSkipped: () => {},
-      onRecord: () => {
-        if (++seen === 25) stopping.abort();
-      },
-      signal: stopping.signal,
-    });
-    await expect(indexing).rejects.toMatchObject({ name: 'AbortError' });
+    const onRecord = (): void => {
+      if (++seen === 25) stopping.abort();
+    };
+    await expect(indexed(path, { onRecord, signal: stopping.signal })).rejects.toMatchObject({ name: 'AbortError' });
     expect(seen).toBe(25);
   });
 

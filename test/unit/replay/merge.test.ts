@@ -78,6 +78,12 @@ const all = Array.from({ length: 600 }, (_, i) =>
 );
 const json = <T>(value: unknown): T => JSON.parse(JSON.stringify(value)) as T;
 
+function statsOf(part: readonly Measured[], epochMs = (at: number): number => at): RunStats {
+  const stats = new RunStats();
+  for (const one of part) stats.add(one, epochMs);
+  return stats;
+}
+
 test('measures a stream on a new connection', () => {
   const prepared = { ...request(0), wire: Buffer.alloc(2048), bodyAt: 2048, outputLimit: 4 };
   const exchange = new Exchange(prepared.wire, jest.fn(), (status, headers) => openReader(status, headers, true));
@@ -104,22 +110,19 @@ test('measures a stream on a new connection', () => {
     ...{ input_sequence_length: 5, output_sequence_length: 3 },
     good_request_count: 1,
   });
-  const stats = new RunStats();
-  stats.add(found, (at) => at);
+  const stats = statsOf([found]);
   expect(stats.distribution('inter_chunk_latency')).toMatchObject({ count: 2, min: 20, max: 40 });
   expect(stats.distribution('captured_latency')).toMatchObject({ count: 1, sum: 100 });
   expect(stats.distribution('captured_time_to_first_token')).toMatchObject({ count: 1, sum: 10 });
 });
 
 test('merges the statistics of three shards into those of the whole run', () => {
-  const stats = (part: Measured[]): RunStats => {
-    const found = new RunStats();
-    for (const one of part) found.add(one, (at) => clock.epochMs(at));
-    return found;
-  };
-  const whole = stats(all);
+  const whole = statsOf(all, clock.epochMs);
   const merged = new RunStats();
-  for (const shard of [0, 1, 2]) merged.merge(json(stats(all.filter((_, i) => i % 3 === shard)).toJSON()));
+  for (const shard of [0, 1, 2]) {
+    const part = all.filter((_, i) => i % 3 === shard);
+    merged.merge(json(statsOf(part, clock.epochMs).toJSON()));
+  }
   expect({ ...merged.toJSON(), distributions: {} }).toMatchObject({
     ...whole.toJSON(),
     distributions: {},
@@ -146,11 +149,8 @@ test.each([
   [50, 1, -96],
   [1, 1, 100],
 ])('compares a reply with the token limit %j of its request', (outputLimit, mismatches, percent) => {
-  const stats = new RunStats();
-  const one = exchanged(1, 10, undefined, { outputLimit });
-  stats.add(one, (at) => at);
   const merged = new RunStats();
-  merged.merge(json(stats.toJSON()));
+  merged.merge(json(statsOf([exchanged(1, 10, undefined, { outputLimit })]).toJSON()));
   const results = figures(merged);
   expect(results.get('osl_mismatch_count')?.avg).toBe(mismatches);
   const found = results.get('osl_mismatch_diff_pct');
@@ -159,10 +159,8 @@ test.each([
 });
 
 test('computes percentiles of values below zero', () => {
-  const stats = new RunStats();
-  for (const limit of [1, 2, 4, 8, 16, 32, 64, 128, 256]) {
-    stats.add(exchanged(1, 10, undefined, { outputLimit: limit }), (at) => at);
-  }
+  const limits = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+  const stats = statsOf(limits.map((outputLimit) => exchanged(1, 10, undefined, { outputLimit })));
   const found = figures(stats).get('osl_mismatch_diff_pct');
   expect(found).toMatchObject({ min: expect.closeTo(-99.22, 2), max: 100, p50: expect.closeTo(-87.5, 1) });
   expect(found?.p25).toBeCloseTo(-96.875, 1);
@@ -171,9 +169,9 @@ test('computes percentiles of values below zero', () => {
 });
 
 test('counts requests that are too long for the model', () => {
-  const stats = new RunStats();
   const messages = ["This model's maximum context length is 4096 tokens.", 'Prompt is too long', 'no', 'Overloaded'];
-  for (const message of messages) stats.add(exchanged(1, 10, { code: 400, type: 'Bad Request', message }), (at) => at);
+  const errors = messages.map((message) => ({ code: 400, type: 'Bad Request', message }));
+  const stats = statsOf(errors.map((error) => exchanged(1, 10, error)));
   expect(figures(stats).get('context_overflow_count')?.avg).toBe(2);
 });
 

@@ -79,9 +79,7 @@ test('the results of shards add up', async () => {
 });
 
 describe('missing requests', () => {
-  async function collect(planned: StoredPlan): Promise<Collected> {
-    return collectShards(memory.storage, 'w', planned);
-  }
+  const collect = (planned: StoredPlan): Promise<Collected> => collectShards(memory.storage, 'w', planned);
 
   test('finds lost shards with their failure, incomplete shards and late shards', async () => {
     store(result(0, statsOf([5, 6]), { unsent: 7, skipped: { NoRequest: 1 }, lateMs: 4000 }));

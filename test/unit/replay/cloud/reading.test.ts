@@ -1,8 +1,11 @@
 /** Reading captured records in order from S3. */
 import fc from 'fast-check';
 import { DEFAULT_MAX_LINE_BYTES } from '../../../../src/core/values/line-bound.ts';
-import type { CaptureObject } from '../../../../src/replay/cloud/work-bucket/schedule-file.ts';
-import { objectReader, scannersOf } from '../../../../src/replay/cloud/work-bucket/schedule-file.ts';
+import {
+  type CaptureObject,
+  objectReader,
+  scannersOf,
+} from '../../../../src/replay/cloud/work-bucket/schedule-file.ts';
 import { coalesce } from '../../../../src/replay/source/range-reader.ts';
 import type { IndexEntry } from '../../../../src/replay/source/types.ts';
 import { MemoryStorage } from '../../../doubles/memory-storage.ts';

@@ -13,13 +13,8 @@ const BOUNDS: ShardBounds = {
   concurrency: Number.POSITIVE_INFINITY,
 };
 
-const FILES: CaptureObject[] = [0, 1, 2].map((i) => ({
-  bucket: 'b',
-  name: `f${i}.jsonl`,
-  path: '',
-  etag: `e${i}`,
-  size: 1e6,
-}));
+const placed = { bucket: 'b', path: '', size: 1e6 };
+const FILES: CaptureObject[] = [0, 1, 2].map((i) => ({ ...placed, name: `f${i}.jsonl`, etag: `e${i}` }));
 
 const scheduled = (dueMs: number, i: number, length = 10): ScheduledEntry => ({
   entry: { timeMs: 1000 + i, file: i % 3, line: i + 1, start: i * 100, length },

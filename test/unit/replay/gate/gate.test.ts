@@ -14,15 +14,11 @@ const unchanged = (pairs: number): ComparedData => ({
   replies: { compared: pairs, regressed: 0, newRefusals: 0 },
 });
 
-function normal(random: Random): number {
-  return Math.sqrt(-2 * Math.log(1 - random.next())) * Math.cos(2 * Math.PI * random.next());
-}
-
 /** Latencies of the same requests, of which the second ones are `slower` times as long, with a little noise. */
 function latencies(pairs: number, slower: number): ComparedData {
   const random = new Random(pairs);
-  const before = Float64Array.from({ length: pairs }, () => 500 * Math.exp(0.5 * normal(random)));
-  const after = before.map((value) => value * slower * Math.exp(0.05 * normal(random)));
+  const before = Float64Array.from({ length: pairs }, () => 500 * Math.exp(0.5 * random.normal()));
+  const after = before.map((value) => value * slower * Math.exp(0.05 * random.normal()));
   return {
     ...unchanged(pairs),
     metrics: {
