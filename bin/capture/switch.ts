@@ -1,14 +1,18 @@
-/** Switches the Data Capture of a running endpoint: copies its configuration, updates the endpoint, and reads it again. */
+/**
+ * Switches the Data Capture of a running endpoint: copies its configuration, updates the endpoint, and reads it again. And the
+ * requirements of the captures' location for applications and roles.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { LambdaClient } from '@aws-sdk/client-lambda';
 import { callAws } from '../../src/core/aws/aws-json.ts';
 import type { Endpoint, Variant, Variants } from '../../src/core/aws/endpoint.ts';
+import type { StackOutputs } from '../../src/core/contract/names.ts';
 import { awsFailure } from '../../src/core/errors/aws-failures.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { parseS3Location } from '../../src/replay/source/open-source.ts';
 import * as aws from '../operate/aws-calls.ts';
 import MEMBERS from './endpoint-config-members.json' with { type: 'json' };
-import { clientLines, type WatchedCapture } from './place.ts';
 
 /** An endpoint and its current configuration. */
 export type Found = Awaited<ReturnType<typeof findEndpoint>>;
@@ -160,4 +164,56 @@ export async function updated(lambda: LambdaClient, before: Endpoint, asked: Swi
   const got = [is, ...differences, `FailureReason: ${now.FailureReason ?? 'none'}`].join('; ');
   const facts = { got, expected: `${expected}. The way back: ${wayBack(before)}` };
   throw new PermanentError('CaptureNotSwitched', 'The endpoint does not capture as asked for', facts);
+}
+
+// --------------------------------------------------------------------------------- the location that a stack reads
+
+export type WatchedCapture = ReturnType<typeof watchedCapture>;
+
+/**
+ * Returns the endpoint's Data Capture among those that the stack reads.
+ *
+ * @param key encrypts the captures; `undefined` without a key of the account
+ * @param sampling in percent
+ * @throws PermanentError `EndpointNotSwitchable` if the stack reads the Data Capture of another endpoint
+ */
+export function watchedCapture(outputs: StackOutputs, endpoint: string, key: string | undefined, sampling = 100) {
+  const { captureBucket: bucket, capturePrefix, endpoint: own } = outputs;
+  const folders = capturePrefix.split('/').filter(Boolean);
+  const at = folders.lastIndexOf(endpoint);
+  const facts = { got: endpoint, expected: `${own}, or --stack for the stack of ${endpoint}` };
+  if (at === -1 && folders.includes(own))
+    throw new PermanentError('EndpointNotSwitchable', `The stack reads s3://${bucket}/${capturePrefix}`, facts);
+  return {
+    EnableCapture: true,
+    InitialSamplingPercentage: sampling,
+    // SageMaker adds the folder of the endpoint.
+    DestinationS3Uri: ['s3:/', bucket, ...folders.slice(0, at === -1 ? undefined : at)].join('/'),
+    ...(key && { KmsKeyId: key }),
+    CaptureOptions: [{ CaptureMode: 'Input' as const }, { CaptureMode: 'Output' as const }],
+    CaptureContentTypeHeader: { CsvContentTypes: ['text/csv'], JsonContentTypes: ['application/json'] },
+  };
+}
+
+/**
+ * Returns the policy for roles that write captures of the endpoint there: the application's role, and the models'
+ * roles.
+ */
+export function policyFor({ DestinationS3Uri: to, KmsKeyId: key }: WatchedCapture, endpoint: Endpoint) {
+  const allow = (Action: string, Resource: string) => ({ Effect: 'Allow', Action, Resource });
+  const folder = to.replace('s3://', `arn:${endpoint.EndpointArn.split(':')[1]}:s3:::`);
+  const objects = allow('s3:PutObject', `${folder}/${endpoint.EndpointName}/*`);
+  return { Version: '2012-10-17', Statement: [objects, ...(key ? [allow('kms:GenerateDataKey', key)] : [])] };
+}
+
+/**
+ * Returns the lines of code for an application that calls the endpoint. @param all whether SageMaker captures nothing
+ */
+export function clientLines({ DestinationS3Uri }: WatchedCapture, all: boolean) {
+  const { bucket, key: prefix } = parseS3Location(DestinationS3Uri) ?? {};
+  const [b, p] = [bucket, prefix].map((text) => JSON.stringify(text));
+  return {
+    node: `captureInvocations(client, { bucket: ${b}, prefix: ${p}${all ? ", calls: 'all'" : ''} });`,
+    python: `capture_invocations(client, bucket=${b}, prefix=${p}${all ? ', calls="all"' : ''})`,
+  };
 }

@@ -2,7 +2,6 @@
 import type { LambdaClient } from '@aws-sdk/client-lambda';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { type Page, section } from '../../src/core/text/page.ts';
-import { clientLines, policyFor, type WatchedCapture, watchedCapture } from '../capture/place.ts';
 import * as switching from '../capture/switch.ts';
 import { confirmed } from '../cli/confirm.ts';
 import { argument, command, type FlagsOf, numbers, option, options } from '../cli/options.ts';
@@ -36,12 +35,12 @@ export default command('capture', OPTIONS, async (flags) => {
   // A stack that is gone leaves an endpoint that captures.
   const stack = action === 'off' ? undefined : await openStack(flags, clients);
   const { DATA_CAPTURE_KMS_KEY_ARN: key } = stack ? await stackSettings(stack) : {};
-  const on = stack && watchedCapture(stack.outputs, endpoint, key, sampling);
+  const on = stack && switching.watchedCapture(stack.outputs, endpoint, key, sampling);
   const made = on && action === 'status' ? statusOf(found, on) : await change(clients.lambda, found, flags, on);
   print<Output>(made, flags.json, pageOf(made));
 });
 
-const statusOf = (found: switching.Found, watched: WatchedCapture) => ({
+const statusOf = (found: switching.Found, watched: switching.WatchedCapture) => ({
   endpoint: found.endpoint.EndpointName,
   status: found.endpoint.EndpointStatus,
   configuration: found.endpoint.EndpointConfigName ?? null,
@@ -50,11 +49,11 @@ const statusOf = (found: switching.Found, watched: WatchedCapture) => ({
   /** SageMaker captures nothing for a serverless variant. */
   serverless: switching.isServerless(found),
   // Lines of code for the application, by language.
-  ...clientLines(watched, switching.isServerless(found)),
+  ...switching.clientLines(watched, switching.isServerless(found)),
   configured: (found.config.DataCaptureConfig ?? null) as Inputs | null,
   running: found.endpoint.DataCaptureConfig ?? null,
   /** Policy for the application's role. */
-  policy: policyFor(watched, found.endpoint),
+  policy: switching.policyFor(watched, found.endpoint),
 });
 
 /** Returns each fact below its name, or next to it. */
@@ -69,7 +68,7 @@ const pageOf = (output: Output): Page =>
  * @param wanted `undefined`: off
  * @throws PermanentError `EndpointNotSwitchable`, `NotConfirmed`, `CaptureRefused`, `CaptureNotSwitched`
  */
-async function change(lambda: LambdaClient, found: switching.Found, flags: Flags, wanted?: WatchedCapture) {
+async function change(lambda: LambdaClient, found: switching.Found, flags: Flags, wanted?: switching.WatchedCapture) {
   const { EndpointName: endpoint, EndpointArn } = found.endpoint;
   if (switching.isAsWanted(found, wanted)) return { endpoint, switched: 'unchanged' };
   const stack = (await tagsOf(lambda, EndpointArn)).find(({ Key }) => Key === 'aws:cloudformation:stack-name')?.Value;
@@ -79,7 +78,7 @@ async function change(lambda: LambdaClient, found: switching.Found, flags: Flags
   notice(`SageMaker replaces the fleet: ${fleet}. Until the new one serves, you pay for both.`);
   if (wanted) {
     const roles = (await switching.rolesOf(lambda, found.config)).join(', ') || 'The role of the inference components';
-    const needed = JSON.stringify(policyFor(wanted, found.endpoint).Statement);
+    const needed = JSON.stringify(switching.policyFor(wanted, found.endpoint).Statement);
     notice(`Captures go to ${wanted.DestinationS3Uri}. ${roles} writes them, and needs: ${needed}`);
     notice('Not captured: latencies, replies of streams, and what comes while an instance has a disk over 75% full.');
   }

@@ -1,6 +1,6 @@
 /**
  * Checks the buckets that exist before the stack, of the captures and of MLflow's artifacts, and that captures arrive
- * there and their events reach the stack.
+ * there and their events reach the stack. Describes the newest captures.
  */
 
 import {
@@ -10,14 +10,22 @@ import {
   type S3Client,
   type S3ServiceException,
 } from '@aws-sdk/client-s3';
+import { backfillObjects, type CaptureScope } from '../../src/captures/files/capture-objects.ts';
 import { DAY_MS } from '../../src/captures/files/capture-path.ts';
 import { insteadOf } from '../../src/captures/files/other-files.ts';
+import { readLines } from '../../src/captures/lines/read-lines.ts';
+import { redactionOf } from '../../src/captures/redact/redaction.ts';
 import { hourlyCalls } from '../../src/core/aws/cloudwatch.ts';
+import { type ObjectFacts, Storage } from '../../src/core/aws/storage.ts';
 import { httpStatusOf } from '../../src/core/aws/storage-errors.ts';
 import { s3Place } from '../../src/core/settings/kinds.ts';
 import { whole } from '../../src/core/text/figure-text.ts';
 import { durationText } from '../../src/core/text/terminal-text.ts';
 import { sum } from '../../src/core/values/sum.ts';
+import { captureScope } from '../../src/judge/capture-scope.ts';
+import { LineDecoder } from '../../src/monitoring/chunk/decode-lines.ts';
+import type { CommandSettings } from '../cli/settings.ts';
+import { shapeTally } from '../offline/shape.ts';
 import { broken, type CheckContext, checked, type Found, ok, unknown, warning } from './finding.ts';
 import { isInUse } from './stack.ts';
 
@@ -152,4 +160,47 @@ async function checkEvents({ s3, stack }: CheckContext, Bucket: string): Promise
   if (!isInUse(found)) return ok(`The deployment lets the bucket ${Bucket} send its events to EventBridge.${kept}`);
   const repair = `switch it on: inference-monitor deploy; or S3 console, ${Bucket}, Properties, Amazon EventBridge. Then process what came since then`;
   return broken(`${not}: new captures are not processed.`, repair);
+}
+
+// ----------------------------------------------------------------------------------------------------------- shape
+// What the captures in the endpoint's newest files are like, read with the stack's own reader.
+
+/** Days to search for files, increased until there are enough captures. */
+const DAYS = [1, 7, 90];
+
+/** @param count captures to read */
+export const checkShape =
+  (count: number) =>
+  async ({ s3, settings: own, capturePrefix: DATA_CAPTURE_S3_PREFIX }: CheckContext): Promise<Found> => {
+    const settings = { ...own, DATA_CAPTURE_S3_PREFIX, redaction: redactionOf(own) } as CommandSettings;
+    const shape = shapeTally(settings);
+    const storage = new Storage(s3);
+    const decoder = new LineDecoder(settings, { experimentId: '' }, {});
+    let left = count;
+    const scope = captureScope(settings as Parameters<typeof captureScope>[0]);
+    files: for (const file of await newestFiles(storage, scope, count)) {
+      const source = { ...file, start: 0, firstLine: 1, objectTimeMs: file.lastModifiedMs };
+      const lines = readLines(await storage.read(file), source, { maxLineBytes: settings.MAX_LINE_BYTES });
+      for await (const line of lines) {
+        const read = await decoder.decode(line);
+        const decoded = read.kind === 'heavy' ? await read.read() : read;
+        if (decoded.kind !== 'capture' || decoded.duplicate) continue;
+        shape.add(decoded.capture);
+        left -= 1;
+        if (left === 0) break files;
+      }
+    }
+    const { facts } = shape.report();
+    if (facts.length === 0) return warning(`There are no captures of the last ${DAYS.at(-1)} days to look at.`);
+    return facts.map(({ says, setting }) => (setting === undefined ? ok(says) : warning(says, `set ${setting}`)));
+  };
+
+/** @param enough number of files that makes a search for older files unnecessary */
+async function newestFiles(storage: Storage, scope: CaptureScope, enough: number): Promise<ObjectFacts[]> {
+  let files: ObjectFacts[] = [];
+  for (const days of DAYS) {
+    const window = { fromMs: Date.now() - days * DAY_MS };
+    if (files.length < enough) files = await Array.fromAsync(backfillObjects(storage, scope, scope, window));
+  }
+  return files.toSorted((a, b) => b.lastModifiedMs - a.lastModifiedMs);
 }

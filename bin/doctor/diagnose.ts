@@ -7,7 +7,7 @@ import type { About } from '../cli/output.ts';
 import { type DeployedStack, deployedSettings, openStack } from '../cli/stack.ts';
 import { checkAccount } from './account.ts';
 import { askJudge } from './ask-judge.ts';
-import { checkArtifacts, checkCaptures } from './buckets.ts';
+import { checkArtifacts, checkCaptures, checkShape } from './buckets.ts';
 import { checkEndpoint } from './endpoint.ts';
 import { checkKey, checkReplayComponents, checkReplayEndpoints, checkSecret, checkVpc } from './environment.ts';
 import {
@@ -28,7 +28,6 @@ import { checkLedger } from './ledger.ts';
 import { checkMlflow } from './mlflow.ts';
 import { checkBedrock, checkLambda } from './quotas.ts';
 import { checkSettingsFor, type ReadSettings } from './settings.ts';
-import { checkShape } from './shape.ts';
 import { checkStack, findStack } from './stack.ts';
 
 export interface DoctorFlags {
