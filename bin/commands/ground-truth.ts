@@ -75,11 +75,10 @@ async function joinLabels(flags: TruthFlags): Promise<void> {
 
 /** Starts a run over label files, which are copied to where it reads them. @throws PermanentError `LabelsMissing` */
 export async function startJoin(stack: DeployedStack, source: string): Promise<StartedExecution> {
-  const { storage, clients, outputs } = stack;
   const { GROUND_TRUTH_S3_PREFIX: watched } = await stackSettings(stack);
-  const { input, files, bytes } = await placeLabels(storage, outputs.workBucket, source, watched);
+  const { input, files, bytes } = await placeLabels(stack.work, source, watched);
   notice(`${many(files, 'label file')}, ${many(bytes, 'byte')}`);
-  const run = await startNamed(clients.sfn, outputs.groundTruthStateMachineArn, input);
+  const run = await startNamed(stack.clients.sfn, stack.outputs.groundTruthStateMachineArn, input);
   notice(`run: ${run.name}`);
   return run;
 }
@@ -112,17 +111,17 @@ export async function printTruth(
   query: TruthQuery,
   { json }: Pick<TruthFlags, 'json'>,
 ): Promise<void> {
-  const { storage, outputs, about } = stack;
+  const { work, about } = stack;
   const { GROUND_TRUTH: settings, SHADOW_VARIANTS: shadow } = await stackSettings(stack);
-  const figures = await truthFigures(storage, outputs.workBucket, settings, { ...query, shadow });
+  const figures = await truthFigures(work, settings, { ...query, shadow });
   if (figures === undefined && query.variant !== undefined) {
     const each = { ...query, variant: undefined, by: 'variant' } as const;
-    const { groups } = (await truthFigures(storage, outputs.workBucket, settings, each)) ?? {};
+    const { groups } = (await truthFigures(work, settings, each)) ?? {};
     const known = groups?.map(({ group }) => group);
     if (known) checkNames('variant', [query.variant], known);
   }
   if (figures === undefined && report === undefined) return noLabels(stack, query);
-  const waiting = await waitingLabels(storage, outputs.workBucket);
+  const waiting = await waitingLabels(work);
   if (report !== undefined && isFaulty(report)) process.exitCode = EXIT.found;
   const window = { from: instant(query.fromMs), to: instant(query.toMs) };
   const quality = figures === undefined ? null : { window, by: query.by ?? null, ...figures };
@@ -141,8 +140,8 @@ const isFaulty = ({ status, files }: TruthReport): boolean =>
 const instant = (ms: number | undefined): string | null => (ms === undefined ? null : new Date(ms).toISOString());
 
 /** @throws PermanentError `NoLabels`, with the hours that have some */
-async function noLabels({ storage, outputs }: DeployedStack, { fromMs, toMs, variant }: TruthQuery): Promise<never> {
-  const hours = await labeledHours({ storage, workBucket: outputs.workBucket });
+async function noLabels({ work }: DeployedStack, { fromMs, toMs, variant }: TruthQuery): Promise<never> {
+  const hours = await labeledHours(work);
   const [first, last] = [hours[0], hours.at(-1)];
   throw new PermanentError('NoLabels', 'No prediction there has a label', {
     got: `${instant(fromMs) ?? 'the beginning'} to ${instant(toMs) ?? 'now'}${variant === undefined ? '' : `, variant ${variant}`}`,

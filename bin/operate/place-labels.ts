@@ -4,7 +4,7 @@ import { createHash, hash } from 'node:crypto';
 import { createReadStream, existsSync, statSync } from 'node:fs';
 import { basename, relative, sep } from 'node:path';
 import { CopyObjectCommand } from '@aws-sdk/client-s3';
-import type { Storage } from '../../src/core/aws/storage.ts';
+import type { Work } from '../../src/core/aws/storage.ts';
 import { namedStorageError } from '../../src/core/aws/storage-errors.ts';
 import { putFile } from '../../src/core/aws/uploads.ts';
 import type { TruthInput } from '../../src/core/contract/ground-truth.ts';
@@ -27,6 +27,9 @@ interface LabelFile {
 export const LABEL_FILES = 'files that end in .jsonl, .json or .csv, or the same with .gz';
 const DIGEST_CHARS = 16;
 
+/** The input of a run, and its size. */
+type Placed = { input: TruthInput; files: number; bytes: number };
+
 /**
  * Copies label files to the work bucket, and returns the input for them. Files that already exist there are not copied,
  * so that their labels keep the time of their first arrival. Files under the prefix that the stack watches are read in
@@ -36,16 +39,10 @@ const DIGEST_CHARS = 16;
  * @param watched location in `GROUND_TRUTH_S3_PREFIX`, `s3://bucket/prefix/`
  * @throws PermanentError `LabelsMissing`; the errors of the storage
  */
-export async function placeLabels(
-  storage: Storage,
-  workBucket: string,
-  source: string,
-  watched?: string,
-): Promise<{ input: TruthInput; files: number; bytes: number }> {
+export async function placeLabels(work: Work, source: string, watched?: string): Promise<Placed> {
+  const { storage, workBucket } = work;
   const inS3 = parseS3Location(source);
-  const files = await (inS3 === undefined
-    ? filesOfMachine(storage, workBucket, source)
-    : filesOfBucket(storage, workBucket, inS3));
+  const files = await (inS3 === undefined ? filesOfMachine(work, source) : filesOfBucket(work, inS3));
   if (files.length === 0) throw missing(source, `no file that ends in .jsonl, .json or .csv`);
   const placed = { files: files.length, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0) };
   const [only] = files.length === 1 ? files : [];
@@ -74,7 +71,7 @@ function missing(source: string, why: string): PermanentError {
   return new PermanentError('LabelsMissing', 'There are no label files', { got: `${source}: ${why}`, expected });
 }
 
-async function filesOfMachine(storage: Storage, workBucket: string, source: string): Promise<LabelFile[]> {
+async function filesOfMachine({ storage, workBucket }: Work, source: string): Promise<LabelFile[]> {
   if (!existsSync(source)) throw missing(source, 'it does not exist');
   const isDirectory = statSync(source).isDirectory();
   if (!isDirectory && !isLabelFile(source)) throw missing(source, 'its name does not say what it is');
@@ -92,7 +89,7 @@ async function filesOfMachine(storage: Storage, workBucket: string, source: stri
   return files;
 }
 
-async function filesOfBucket(storage: Storage, workBucket: string, { bucket, key }: { bucket: string; key: string }) {
+async function filesOfBucket({ storage, workBucket }: Work, { bucket, key }: { bucket: string; key: string }) {
   const files: LabelFile[] = [];
   const found = isFolder(key) ? storage.list(bucket, key) : [await storage.head(bucket, key)];
   for await (const object of found) {

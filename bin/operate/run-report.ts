@@ -56,7 +56,6 @@ export async function readRunReport(work: Work, found: FoundRun) {
     /** `false`: added up from the receipts so far, since the run has not written its summary. */
     isFinal: written !== undefined,
     /** Set if planning has not finished: a retry includes only planned chunks. */
-    isPartlyPlanned: summary?.partlyPlanned ?? false,
     quarantined: summary === undefined ? [] : await readReasons(work, summary),
     experimentId: (await storage.getJson<PlanReceipt>(workBucket, workKeys.plan(name, 0)))?.experimentId,
     /** Jobs of batch inference that had not ended when the run last looked. They continue without it, and cost money. */
@@ -68,10 +67,10 @@ export async function readRunReport(work: Work, found: FoundRun) {
  * Returns whether the run's whole input has chunks, or reports of files. Returns `false` if the run ended during
  * planning, so that it can be started again with its input.
  */
-export function isPlanned({ status, summary, input, isPartlyPlanned }: RunReport): boolean {
+export function isPlanned({ status, summary, input }: RunReport): boolean {
   if (status === 'running' || status === 'succeeded' || input === null) return true;
-  if (isPartlyPlanned) return false;
-  return summary !== undefined && (summary.chunks.planned > 0 || summary.failedFiles !== undefined);
+  if (summary === undefined || summary.partlyPlanned) return false;
+  return summary.chunks.planned > 0 || summary.failedFiles !== undefined;
 }
 
 const JOB_GOES_ON = new Set(['Submitted', 'Validating', 'Scheduled', 'InProgress', 'Stopping']);

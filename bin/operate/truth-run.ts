@@ -1,7 +1,7 @@
 /** Ground truth runs: progress and results of a run, waiting labels, and the figures of a stack. */
 
 import type { SFNClient } from '@aws-sdk/client-sfn';
-import type { Storage, Work } from '../../src/core/aws/storage.ts';
+import type { Work } from '../../src/core/aws/storage.ts';
 import type { LabelFileReport, TruthRunSummary } from '../../src/core/contract/ground-truth.ts';
 import { truthKeys } from '../../src/core/contract/work-keys.ts';
 import { inOrder } from '../../src/core/process/concurrency.ts';
@@ -9,20 +9,15 @@ import type { GroundTruthSettings } from '../../src/core/settings/ground-truth-s
 import { sum } from '../../src/core/values/sum.ts';
 import { labeledHours, readTraffic } from '../../src/ground-truth/join/labeled-store.ts';
 import { listSegments } from '../../src/ground-truth/labels/waiting.ts';
-import type { TruthFigures } from '../../src/ground-truth/measure/figures.ts';
 import { measureTruth, type TruthQuery } from '../../src/ground-truth/measure/measure.ts';
 import { hourOf } from '../../src/quality/tally.ts';
-import { describeExecution } from './executions.ts';
+import { describeExecution, type StartedExecution } from './executions.ts';
 import { statusOfRun } from './run-report.ts';
 
 type InvocationReport = Pick<TruthRunSummary, 'files' | 'noted'>;
 
 /** Polls one run. */
-export function truthWatcher(
-  sfn: SFNClient,
-  { storage, workBucket }: Work,
-  { name, arn }: { name: string; arn: string },
-) {
+export function truthWatcher(sfn: SFNClient, { storage, workBucket }: Work, { name, arn }: StartedExecution) {
   const reports: InvocationReport[] = [];
   return async () => {
     const { status = 'RUNNING' } = await describeExecution(sfn, arn);
@@ -51,9 +46,9 @@ export type TruthReport = Awaited<ReturnType<typeof readTruthReport>>;
 const READS_AT_ONCE = 16;
 
 /** Reads the report of a run. */
-export async function readTruthReport(sfn: SFNClient, { storage, workBucket }: Work, arn: string) {
+export async function readTruthReport(sfn: SFNClient, work: Work, arn: string) {
   const { name: run = '', status, error, cause = '' } = await describeExecution(sfn, arn);
-  const summary = await storage.getJson<TruthRunSummary>(workBucket, truthKeys.summary(run));
+  const summary = await work.storage.getJson<TruthRunSummary>(work.workBucket, truthKeys.summary(run));
   const { noted = 0, notNoted = {}, notedBy, files = [] } = summary ?? {};
   return {
     run,
@@ -64,12 +59,12 @@ export async function readTruthReport(sfn: SFNClient, { storage, workBucket }: W
     notNoted,
     notedBy,
     /** Empty until the run has ended. */
-    files: await readReports(storage, workBucket, files),
+    files: await readReports(work, files),
   };
 }
 
-async function readReports(storage: Storage, bucket: string, keys: Iterable<string>): Promise<LabelFileState[]> {
-  const read = inOrder(READS_AT_ONCE, keys, (key) => storage.getJson<LabelFileReport>(bucket, key));
+async function readReports({ storage, workBucket }: Work, keys: Iterable<string>): Promise<LabelFileState[]> {
+  const read = inOrder(READS_AT_ONCE, keys, (key) => storage.getJson<LabelFileReport>(workBucket, key));
   const reports = (await Array.fromAsync(read)).filter((report) => report !== undefined);
   return reports.map(({ parts: _, ...file }) => file);
 }
@@ -81,14 +76,14 @@ export type WaitingLabels = Awaited<ReturnType<typeof waitingLabels>>;
 const MAX_FILES = 1_000;
 
 /** Counts the labels that wait. It costs a request for each file with such labels. */
-export async function waitingLabels(storage: Storage, bucket: string) {
+export async function waitingLabels(work: Work) {
   const digests = new Set<string>();
-  for await (const segment of listSegments({ storage, workBucket: bucket })) {
+  for await (const segment of listSegments(work)) {
     digests.add(segment.slice(0, segment.lastIndexOf('-')));
     if (digests.size > MAX_FILES) break;
   }
   const keys = [...digests].slice(0, MAX_FILES).map(truthKeys.file);
-  const waiting = (await readReports(storage, bucket, keys)).filter(({ counts }) => counts.waiting > 0);
+  const waiting = (await readReports(work, keys)).filter(({ counts }) => counts.waiting > 0);
   return {
     labels: sum(waiting.map(({ counts }) => counts.waiting)),
     files: waiting.length,
@@ -103,13 +98,7 @@ export async function waitingLabels(storage: Storage, bucket: string) {
  * Reads the labeled predictions and computes their figures. @returns `undefined` if there are no predictions, not even
  * left-out ones
  */
-export async function truthFigures(
-  storage: Storage,
-  bucket: string,
-  settings: GroundTruthSettings,
-  { fromMs, toMs, ...query }: TruthQuery,
-): Promise<TruthFigures | undefined> {
-  const work = { storage, workBucket: bucket };
+export async function truthFigures(work: Work, settings: GroundTruthSettings, { fromMs, toMs, ...query }: TruthQuery) {
   const hours = await labeledHours(work, {
     ...(fromMs === undefined ? {} : { from: hourOf(fromMs) }),
     // Read the hour of the last second before the end.

@@ -97,7 +97,7 @@ test('the page of 35 days is small, and without words it has none of the capture
 });
 
 test('a point of a chart is where its value is', async () => {
-  const truth = await truthFigures(memory.storage, 'work', environment.GROUND_TRUTH, window);
+  const truth = await truthFigures({ storage: memory.storage, workBucket: 'work' }, environment.GROUND_TRUTH, window);
   const found = truth?.groups[0]?.classes?.calibration?.map((one) => one.found.value ?? Number.NaN);
   const [, section = ''] = html.split('<h2>Calibration</h2>');
   const chart = section.slice(0, section.indexOf('</svg>'));
@@ -172,7 +172,7 @@ inBrowser('in a browser', () => {
       const named = Object.entries(counts ?? {}).map(([name, count]) => `${name} ${count.toLocaleString('en-US')}`);
       expect(legendOf(html, title).toSorted()).toEqual(named.toSorted());
     }
-    const truth = await truthFigures(memory.storage, 'work', environment.GROUND_TRUTH, window);
+    const truth = await truthFigures({ storage: memory.storage, workBucket: 'work' }, environment.GROUND_TRUTH, window);
     const [total] = truth?.groups ?? [];
     const cells = row('True answers', 'all');
     expect(html).toContain('Labels of the predictions of 2026-11-26 09:00 to 2026-11-30 13:00 UTC.');

@@ -59,10 +59,14 @@ test('each line of the labels has the outcome that the README says', async () =>
   const [letters] = reports.filter(({ key }) => key.includes('letters'));
   expect(letters?.faults).toEqual([expect.objectContaining({ line: 91, name: 'NotALabel' })]);
   expect(letters?.replacedLabels).toEqual([{ line: 237, id: 'renewal-682b4650ce_0', from: 0, to: 1 }]);
-  expect(await waitingLabels(storage, environment.WORK_BUCKET)).toMatchObject({ labels: 1, files: 1, more: false });
+  expect(await waitingLabels(memory.work)).toMatchObject({
+    labels: 1,
+    files: 1,
+    more: false,
+  });
 });
 
-const figures = (query: TruthQuery) => truthFigures(storage, environment.WORK_BUCKET, environment.GROUND_TRUTH, query);
+const figures = (query: TruthQuery) => truthFigures(memory.work, environment.GROUND_TRUTH, query);
 
 /** Rows by label and prediction, 0 before 1, as a script of a few lines counts them from the files. */
 const CONFUSION = { blue: [128, 21, 32, 60], green: [137, 17, 15, 79] };

@@ -91,7 +91,6 @@ const page = (more: Partial<RunReport> = {}): RunPage => {
     input: { bucket: 'b', prefix: 'my-endpoint/', sampleRate: 0.5 },
     summary: SUMMARY,
     isFinal: true,
-    isPartlyPlanned: false,
     quarantined: [],
     openBatchJobs: [],
     ...more,
@@ -125,7 +124,7 @@ describe('the page about runs', () => {
 });
 
 describe.each([
-  ['in part', { isPartlyPlanned: true }],
+  ['in part', { summary: { ...SUMMARY, partlyPlanned: true as const } }],
   ['not at all, by its summary', { summary: { ...SUMMARY, chunks: { ...SUMMARY.chunks, planned: 0 } } as RunSummary }],
   ['not at all, and left nothing', { summary: undefined }],
 ])('a run that was planned %s', (_, more) => {
