@@ -13,13 +13,6 @@ interface Catalog {
   files: { models: Record<string, { mode?: string; last_updated_at?: string; pricing?: Record<string, unknown> }> }[];
 }
 type Row = (number | null)[];
-export interface PriceTable {
-  source: string;
-  date: string;
-  unit: string;
-  columns: string[];
-  models: Record<string, Record<string, Row>>;
-}
 
 /** Prints the catalog's files in order of precedence. `bedrock_mantle` lists the ids of Bedrock's OpenAI-compatible endpoint. */
 const READ_CATALOG = `
@@ -57,8 +50,8 @@ const sortByKey = <T>(record: Record<string, T>): Record<string, T> =>
   Object.fromEntries(Object.entries(record).toSorted(([a], [b]) => (a < b ? -1 : 1)));
 
 /** Builds the price table from an MLflow catalog. */
-export function buildTable({ version, files }: Catalog): PriceTable {
-  const models: PriceTable['models'] = {};
+export function buildTable({ version, files }: Catalog) {
+  const models: Record<string, Record<string, Row>> = {};
   let date = '';
   for (const file of files) {
     for (const [key, entry] of Object.entries(file.models)) {

@@ -192,10 +192,7 @@ async function runToEnd(
 }
 
 /** Returns a child process's environment with `bin` first on the PATH. */
-export const withBinOnPath = (
-  environment: PythonEnvironment,
-  env: NodeJS.ProcessEnv = process.env,
-): NodeJS.ProcessEnv => ({
+export const withBinOnPath = ({ bin }: PythonEnvironment, env = process.env): NodeJS.ProcessEnv => ({
   ...env,
-  PATH: `${environment.bin}${delimiter}${env.PATH ?? ''}`,
+  PATH: `${bin}${delimiter}${env.PATH ?? ''}`,
 });

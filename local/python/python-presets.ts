@@ -69,11 +69,7 @@ export const defaultPythonEnvironment = (log?: Log, signal?: AbortSignal): Promi
  * @example
  *     const { python } = await mlflowEnvironment('3.10.1');
  */
-export function mlflowEnvironment(
-  version: string = DEFAULT_MLFLOW_VERSION,
-  log?: Log,
-  signal?: AbortSignal,
-): Promise<PythonEnvironment> {
+export function mlflowEnvironment(version: string = DEFAULT_MLFLOW_VERSION, log?: Log, signal?: AbortSignal) {
   const [name, { packages }] = mlflowAlone(version);
   if (version === DEFAULT_MLFLOW_VERSION) return defaultPythonEnvironment(log, signal);
   return name in LOCKED

@@ -22,15 +22,12 @@ import { startMlflowServer } from '../servers/mlflow-server.ts';
 import { bootstrap, deploy, makeBundles, synthesize } from '../stack/deploy.ts';
 import { type StandInJudge, type StandInOptions, startStandInJudge } from '../stand-in-judge/server.ts';
 
-/** Ports on 127.0.0.1. Default: a free one each. */
-interface Ports {
+export interface EnvironmentOptions<Judge extends StandInJudge> {
+  log?: Log;
+  /** Ports on 127.0.0.1. Default: a free one each. */
   awsPort?: number;
   mlflowPort?: number;
   judgePort?: number;
-}
-
-export interface EnvironmentOptions<Judge extends StandInJudge> extends Ports {
-  log?: Log;
   /** Folder for MLflow's database and artifacts. Default: one that is deleted with the environment. */
   mlflowDirectory?: string;
   judge?: Omit<StandInOptions, 'port'>;
@@ -67,7 +64,9 @@ export async function startEnvironment<Judge extends StandInJudge = StandInJudge
 ) {
   const log = options.log ?? (() => {});
   // Before the time that a first Python environment takes.
-  const [awsPort, mlflowPort, judgePort] = await freePorts(options);
+  const awsPort = await freePort(options.awsPort);
+  const mlflowPort = await freePort(options.mlflowPort, '--mlflow-port');
+  const judgePort = await freePort(options.judgePort, '--judge-port');
   const directory = makeOwnFolder('environment');
   const services = new Services(options.signal);
   const { signal } = services;
@@ -161,20 +160,11 @@ const judgeEndpoints = (url: string): Record<string, string> => ({
   AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: url,
 });
 
-async function freePorts(options: Ports): Promise<[number, number, number]> {
-  const aws = await freePort(options.awsPort, '--port');
-  const mlflow = await freePort(options.mlflowPort, '--mlflow-port');
-  const judge = await freePort(options.judgePort, '--judge-port');
-  return [aws, mlflow, judge];
-}
-
 async function makeBucket(clients: AwsClients, bucket: string): Promise<void> {
-  try {
-    await clients.s3.send(new CreateBucketCommand({ Bucket: bucket }));
-  } catch (error) {
+  await clients.s3.send(new CreateBucketCommand({ Bucket: bucket })).catch((error: Error) => {
     // A second stack may watch the same bucket.
-    if ((error as Error).name !== 'BucketAlreadyOwnedByYou') throw error;
-  }
+    if (error.name !== 'BucketAlreadyOwnedByYou') throw error;
+  });
 }
 
 // -------------------------------------------------------------------------------------- the stack of each endpoint

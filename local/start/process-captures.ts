@@ -1,6 +1,9 @@
-/** Processes the captures and the labels of a deployed stack, and prints what the commands print about them. */
+/**
+ * The captures of `npm start`: says what they may cost before anything starts, processes them and the labels of a deployed stack, and
+ * prints what the commands print about them.
+ */
 
-import { existsSync } from 'node:fs';
+import { createReadStream, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { healthBy, reportOf } from '../../bin/cli/follow-and-report.ts';
 import { runDisplay } from '../../bin/cli/follow-display.ts';
@@ -9,18 +12,58 @@ import { commandText, nextSteps, runsPage } from '../../bin/cli/run-text.ts';
 import type { DeployedStack } from '../../bin/cli/stack.ts';
 import { printTruth, startJoin } from '../../bin/commands/ground-truth.ts';
 import { worstPage } from '../../bin/commands/worst.ts';
+import type { CaptureFile } from '../../bin/operate/capture-files.ts';
 import { startNamed } from '../../bin/operate/executions.ts';
 import { labelFilesIn } from '../../bin/operate/place-labels.ts';
 import { followRuns, runWatcher } from '../../bin/operate/run-progress.ts';
 import type { RunReport } from '../../bin/operate/run-report.ts';
 import { readTruthReport, truthWatcher } from '../../bin/operate/truth-run.ts';
 import { readWorst, type WorstTrace } from '../../bin/operate/worst.ts';
+import { functionEnvironment } from '../../lib/settings/function-environment.ts';
 import { LABELS_FOLDER } from '../../src/captures/files/capture-path.ts';
+import { scanChunks } from '../../src/captures/lines/chunks.ts';
+import { readEnvironment } from '../../src/core/settings/environment.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
+import { many, whole } from '../../src/core/text/figure-text.ts';
 import { section } from '../../src/core/text/page.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
+import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { tracesUrl } from '../../src/mlflow/trace-url.ts';
+import { CHUNK_BOUNDS } from '../../src/monitoring/chunk/chunk-bounds.ts';
+
+// -------------------------------------------------------------------------------------------------------- forecast
+
+/** Counts the lines of the files that are not blank, in the same way as a run's planning. */
+export async function measureFiles(files: readonly Pick<CaptureFile, 'path' | 'bytes'>[]) {
+  const sizes = { files: files.length, lines: 0, bytes: 0 };
+  for (const { path, bytes } of files) {
+    for await (const chunk of scanChunks(createReadStream(path), CHUNK_BOUNDS)) sizes.lines += chunk.lines;
+    sizes.bytes += bytes;
+  }
+  return sizes;
+}
+
+/** Returns the lines to print. @param isReal whether the real judge is used, which costs money */
+export function forecastLines(sizes: Awaited<ReturnType<typeof measureFiles>>, settings: Settings, isReal: boolean) {
+  const lines = [`captures: ${many(sizes.files, 'file')}, ${many(sizes.lines, 'line')}, ${whole(sizes.bytes)} bytes`];
+  if (!isReal || sizes.lines === 0) return lines;
+  const environment = readEnvironment(functionEnvironment(settings, 'work', 'budget'));
+  const { judgeCalls, usd, model } = estimateFromSizes(
+    environment,
+    activeScorers(environment),
+    { judge: 'converse', sampleRate: environment.EVALUATION_SAMPLE_RATE },
+    { captures: sizes.lines, bytes: sizes.bytes },
+  );
+  const { EVALUATION_BUDGET_USD: budget } = environment;
+  const most = budget === 0 ? 'with no limit' : `and no more than ${budget} dollars`;
+  lines.push(
+    `--bedrock costs money: about ${many(judgeCalls, 'call')} of ${model}, an estimated ${usd === null ? 'unknown number of' : usd.toFixed(2)} dollars from the sizes of the lines, ${most} (EVALUATION_BUDGET_USD). Ctrl-C stops it`,
+  );
+  return lines;
+}
+
+// ------------------------------------------------------------------------------------------------------ processing
 
 interface Asked {
   settings: Settings;

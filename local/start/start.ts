@@ -18,8 +18,7 @@ import { startStandInEndpoint } from '../stand-in-endpoint/server.ts';
 import type { ForwardTarget } from '../stand-in-judge/forward.ts';
 import { type EnvFile, writeEnvFile } from './env-file.ts';
 import { deployEndpoints, startEnvironment } from './environment.ts';
-import { forecastLines, measureFiles } from './forecast.ts';
-import { findLabels, joinLabels, processCaptures } from './process-captures.ts';
+import { findLabels, forecastLines, joinLabels, measureFiles, processCaptures } from './process-captures.ts';
 import { deployScorers, readScorers } from './scorer-function.ts';
 
 /** npm runs scripts in the project's folder, but the user means a relative path from their own. */
@@ -32,11 +31,6 @@ function asShown(path: string): string {
   return short.length < path.length ? short : path;
 }
 
-function warnOfSlips(): void {
-  for (const slip of slips(SETTING_NAMES, dotenvSettings(keptPath('.env')), process.env))
-    progress.log(`warning: ${slip}`);
-}
-
 async function main(options: StartFlags, signal: AbortSignal): Promise<number> {
   const stopped = once(signal, 'abort');
   signal.addEventListener('abort', () => progress.close('Stopping …'));
@@ -46,7 +40,8 @@ async function main(options: StartFlags, signal: AbortSignal): Promise<number> {
   const captures = options.captures ? asTyped(options.captures) : packagePath('examples', 'captures');
   const keep = options.keep && asTyped(options.keep);
   const given = givenSettings(captures);
-  warnOfSlips();
+  const misspelt = slips(SETTING_NAMES, dotenvSettings(keptPath('.env')), process.env);
+  for (const slip of misspelt) progress.log(`warning: ${slip}`);
   // Report invalid input before anything starts.
   checkProtection(given, { bedrock, keep });
   const real = bedrock && { region: bedrockRegion(options) };
@@ -84,11 +79,10 @@ async function main(options: StartFlags, signal: AbortSignal): Promise<number> {
     await environment.mlflow;
     if (forward === undefined)
       progress.log("Verdicts are by a stand-in's rules, not a model's; --bedrock asks the model.");
-    const [first] = deployed;
-    const own = { settings: checked, mlflowUrl: environment.mlflowUrl, exit: exit, signal };
+    const own = { settings: checked, mlflowUrl: environment.mlflowUrl, exit, signal };
     const failed: boolean[] = [];
     for (const each of deployed) failed.push(await processCaptures(each, own));
-    if (first && labels !== undefined) await joinLabels(first, labels, signal);
+    if (deployed[0] && labels !== undefined) await joinLabels(deployed[0], labels, signal);
     const page = envFile ? usePage(envFile.path, deployed.slice(1)) : [keep && `MLflow's database: ${keep}`];
     process.stdout.write(pageText(page, terminal()));
     return failed.includes(true) ? 1 : 0;
