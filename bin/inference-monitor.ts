@@ -20,9 +20,9 @@ async function main(): Promise<void> {
   }
   // Without the cache, every start would strip the types of every file and compile it again.
   module.enableCompileCache();
-  const { runProgram } = await import('./program.ts');
+  const { programFor } = await import('./program.ts');
   const { version } = JSON.parse(readFileSync(packagePath('package.json'), 'utf8'));
-  await runProgram(args, version);
+  await (await programFor(args, version)).parseAsync(args, { from: 'user' });
 }
 
 // `… | head` closes the pipe: the rest of the output is not wanted, but the work may be.

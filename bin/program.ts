@@ -12,11 +12,6 @@ const HELP = `
 inference-monitor <command> --help shows a command's options and examples.
 Settings are read from the environment and .env.`;
 
-/** Runs a command line. @param version of the package */
-export async function runProgram(args: readonly string[], version: string): Promise<void> {
-  await (await programFor(args, version)).parseAsync(args, { from: 'user' });
-}
-
 /** Creates the program. @param args the arguments of the command line, without Node and script */
 export async function programFor(args: readonly string[], version: string): Promise<Command> {
   const [first, second] = args.filter((arg) => !arg.startsWith('-'));
@@ -72,10 +67,8 @@ export function failureText(thrown: unknown, { debug, json }: { debug: boolean; 
 }
 
 /** The parser's own error, such as `error: unknown option '--form'`, with a line `(Did you mean --from?)`. */
-function wrongArguments({ message }: CommanderError): PermanentError {
-  const [what = '', ...hints] = message.replace(/^error: /, '').split('\n');
-  return new PermanentError('InvalidCommandLine', [what, ...hints].join(' '));
-}
+const wrongArguments = ({ message }: CommanderError): PermanentError =>
+  new PermanentError('InvalidCommandLine', message.replace(/^error: /, '').replaceAll('\n', ' '));
 
 /** Whether the program ended because help or the version was requested. */
 export const isHelp = (error: unknown): boolean => error instanceof CommanderError && error.exitCode === 0;

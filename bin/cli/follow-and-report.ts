@@ -48,11 +48,7 @@ export async function followAndReport(stack: DeployedStack, runs: readonly Start
 const FOLLOW = (name: string): string[] => ['show', name, '--follow'];
 
 /** Explains how to follow runs again later. @param again the command that follows a run again */
-export const comeBack = (
-  runs: readonly Pick<StartedExecution, 'name'>[],
-  stack: string | undefined,
-  again = FOLLOW,
-): string[] => [
+export const comeBack = (runs: readonly { name: string }[], stack: string | undefined, again = FOLLOW) => [
   runs.length === 1 ? 'The run continues. To follow it again:' : 'The runs continue. To follow them again:',
   ...runs.map(({ name }) => `  ${commandText(again(name), stack)}`),
 ];

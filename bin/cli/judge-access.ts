@@ -11,11 +11,7 @@ import type { CommandSettings } from './settings.ts';
  * @throws PermanentError `InvalidJudge`, `JudgePriceUnknown`; the SDK's errors of a missing region and missing
  *   credentials
  */
-export async function requireJudge(
-  settings: CommandSettings,
-  budgetUsd: number,
-  models = judgeModels(settings),
-): Promise<void> {
+export async function requireJudge(settings: CommandSettings, budgetUsd: number, models = judgeModels(settings)) {
   for (const model of models) requireKnownPrice(model, budgetUsd, priceOptions(settings), '--budget 0');
   if (models.every((model) => parseJudgeId(model).scheme === 'openai')) return;
   const { config } = new BedrockRuntimeClient({});

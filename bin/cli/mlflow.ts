@@ -7,7 +7,7 @@ import { findExperiment } from '../../src/mlflow/experiments.ts';
 import { type FlagsOf, option, options } from './options.ts';
 import { type About, jsonOption } from './output.ts';
 import { type CommandSettings, commandSettings, namesStack } from './settings.ts';
-import { type DeployedStack, openStack, stackOption, stackSettings } from './stack.ts';
+import { openStack, stackOption, stackSettings } from './stack.ts';
 
 /** The options of every command that reads an MLflow of the settings. */
 export const experimentOptions = () =>
@@ -31,9 +31,7 @@ type MlflowFlags = FlagsOf<ReturnType<typeof mlflowOptions>>;
  *
  * @throws the errors of `openStack`
  */
-export async function openSettings(
-  flags: Omit<MlflowFlags, 'json'>,
-): Promise<{ settings: CommandSettings; stack?: DeployedStack }> {
+export async function openSettings(flags: Omit<MlflowFlags, 'json'>) {
   const { STACK_PREFIX, MLFLOW_TRACKING_URI } = { ...dotenvOfCommand(), ...process.env };
   const overruling = { MLFLOW_TRACKING_URI: flags.trackingUri, MLFLOW_EXPERIMENT_NAME: flags.experiment };
   const isAlone = flags.trackingUri ?? (MLFLOW_TRACKING_URI && !STACK_PREFIX);

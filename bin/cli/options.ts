@@ -64,10 +64,7 @@ export function option<V>(
 }
 
 /** Parser for an option with an initial value. */
-export const parsed = <V>(parse: Parse<V>, initial: NoInfer<V>) => ({
-  parse,
-  initial,
-});
+export const parsed = <V>(parse: Parse<V>, initial: NoInfer<V>) => ({ parse, initial });
 
 /** The values that an option may have, one of which is there from the beginning. */
 export const oneOf = <const V>(choices: readonly V[], initial: NoInfer<V>) => ({ choices, initial });

@@ -10,9 +10,6 @@ import { INTERRUPTED } from './stop-signals.ts';
 /** The option of every command that prints data. */
 export const jsonOption = (what = 'print the result as JSON') => option('--json', what);
 
-/** A command's result as JSON text. */
-const jsonText = <T>(value: T): string => `${JSON.stringify(value, null, 2)}\n`;
-
 /** The subject of a command. */
 export interface About {
   /** `null`: no stack was asked. */
@@ -44,7 +41,7 @@ export function aboutLine({ endpoint, stack, experiment }: About): string {
 export function print<T extends object>(value: T, json: boolean | undefined, page: Page, about?: About): void {
   const whole = [about && aboutLine(about), ...page];
   progress.end();
-  process.stdout.write(json ? jsonText({ ...about, ...value }) : pageText(whole, terminal()));
+  process.stdout.write(json ? `${JSON.stringify({ ...about, ...value }, null, 2)}\n` : pageText(whole, terminal()));
 }
 
 /** Width and style of a terminal; a file or a pipe has no width and no colors. */

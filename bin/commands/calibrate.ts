@@ -110,10 +110,7 @@ async function calibrate(
 }
 
 /** Asks the judge about the items of the file, or of the anchor set. */
-async function judgeItems(
-  { labels, scorer: only, budget, ask }: Flags,
-  settings: CommandSettings,
-): Promise<CalibrationReport> {
+async function judgeItems({ labels, scorer: only, budget, ask }: Flags, settings: CommandSettings) {
   const scorers = activeScorers(settings).filter(isModelScorer);
   const labeled = labels !== undefined && parseLabels(readText(labels, 'The labels file'), labels, scorers);
   const all = labeled || readAnchors(scorers, only);

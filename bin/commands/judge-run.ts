@@ -174,11 +174,7 @@ const remarks = ({ quarantined, selected, isEnd }: Seen, limit: number): string[
 ];
 
 /** Announces the cost of the real judge, and asks for confirmation of a high cost. @returns whether the user agrees */
-async function agreed(
-  captures: readonly SelectedCapture[],
-  { settings, flags: { budget, yes } }: Asked,
-  judge: Judge,
-): Promise<boolean> {
+async function agreed(captures: readonly SelectedCapture[], { settings, flags: { budget, yes } }: Asked, judge: Judge) {
   await requireJudge(settings, budget);
   const asked = captures
     .map(({ pending, read }) => ({ models: pending.judge.filter(isModelScorer), read }))

@@ -65,7 +65,7 @@ function rangeOf(flags: ProcessFlags): Pick<BackfillInput, 'from' | 'to'> {
 async function processLocal(stack: DeployedStack, captures: StackCaptures, path: string, flags: ProcessFlags) {
   const plan = await planUpload(stack.storage, captures, path);
   const { fresh, present } = plan;
-  if (fresh.length === 0) return processPresent(stack, captures, plan, flags);
+  if (fresh.length === 0) return processPresent(stack, plan, flags);
   assertNoOptions(flags, plan);
   const bytes = fresh.reduce((total, file) => total + file.bytes, 0);
   if (present.length > 0) {
@@ -112,12 +112,8 @@ function assertNoOptions(flags: ProcessFlags, { fresh }: Pick<UploadPlan, 'fresh
 }
 
 /** All files are in the bucket, so the run is an ordinary one. */
-async function processPresent(
-  stack: DeployedStack,
-  { bucket }: StackCaptures,
-  { present }: UploadPlan,
-  flags: ProcessFlags,
-): Promise<void> {
+async function processPresent(stack: DeployedStack, { present }: UploadPlan, flags: ProcessFlags): Promise<void> {
+  const { captureBucket: bucket, workBucket } = stack.outputs;
   notice(`${areFiles(present)} in the bucket already, and processed again there.`);
   const options = inputOptions(flags);
   const [only, ...others] = present;
@@ -127,7 +123,7 @@ async function processPresent(
   }
   const key = workKeys.startList(`by-hand-${new Date().toISOString().replaceAll(':', '-')}`);
   const list = present.map((file) => `${JSON.stringify({ bucket, key: file.key })}\n`).join('');
-  await stack.storage.putText(stack.outputs.workBucket, key, list, 'application/jsonlines');
+  await stack.storage.putText(workBucket, key, list, 'application/jsonlines');
   await startAndFollow(stack, { files: { key }, ...options }, flags);
 }
 

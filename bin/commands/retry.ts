@@ -61,8 +61,8 @@ export default command('retry', OPTIONS, async (flags) => {
 async function sendAgain(stack: DeployedStack, flags: FlagsOf<typeof OPTIONS>): Promise<void> {
   const queue = await findOtlpQueue(stack.clients.lambda, stack.prefix);
   const { fromMs = 0, toMs = Date.now() } = windowOfFlags(flags);
-  const work = { storage: stack.storage, workBucket: stack.outputs.workBucket };
-  const sent = await sendEvents(stack.clients.lambda, queue, filesToSend(work, { fromMs, toMs }), () => undefined);
+  const files = filesToSend(stack.work, { fromMs, toMs });
+  const sent = await sendEvents(stack.clients.lambda, queue, files, () => undefined);
   const text = `${many(sent.files, 'file')} of the ledger: their events are in the queue.`;
   print<Report<Output>>({ runs: [], files: sent.files }, flags.json, [text], stack.about);
 }

@@ -18,15 +18,10 @@ const BROKEN = new Set(['OutOfService', 'Failed', 'Deleting', 'UpdateRollbackFai
 const enable = (name: string): string => `inference-monitor capture on ${name}, once the stack is deployed`;
 
 /** The finding about an endpoint that a setting names, and the endpoint if it exists. */
-export async function checkServing(
-  { lambda, region }: CheckContext,
-  name: string,
-  setting: string,
-): Promise<{ endpoint?: Endpoint; found: Found }> {
+export async function checkServing({ lambda, region }: CheckContext, name: string, setting: string) {
   const endpoint = await describeEndpoint(lambda, name);
   if (endpoint === undefined) {
-    const names = await listEndpoints(lambda).catch(() => []);
-    const known = names.map(({ EndpointName }) => EndpointName);
+    const known = (await listEndpoints(lambda).catch(() => [])).map(({ EndpointName }) => EndpointName);
     const near = nearest(name, known);
     const repair =
       near === undefined ? `correct ${setting}, or the region` : `did you mean ${near}? Correct ${setting}`;

@@ -46,10 +46,7 @@ const QUOTA =
  *
  * @param model a Bedrock id, also of a profile or an ARN
  */
-export function quotasOf(
-  model: string,
-  quotas: readonly ServiceQuota[],
-): { unit: string; perDay: number; name: string }[] {
+export function quotasOf(model: string, quotas: readonly ServiceQuota[]) {
   const { model: id = '', profile } = resolveModel(model) ?? {};
   const kind = profile === undefined ? 'on-demand' : profile === 'global' ? 'global cross-region' : 'cross-region';
   // Removes `-20251001-v1:0`, because names of quotas do not contain date and version.

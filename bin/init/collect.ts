@@ -45,12 +45,7 @@ const TEXTS: Readonly<Record<string, string>> = questions;
  * @throws PermanentError `InvalidSettings` without a prompt, with every setting that is wrong or missing; `AbortError`
  *   on Ctrl-C
  */
-export async function collect(
-  given: Values,
-  account: FoundAccount,
-  region: string | undefined,
-  prompt?: Prompt,
-): Promise<Values> {
+export async function collect(given: Values, account: FoundAccount, region: string | undefined, prompt?: Prompt) {
   const values: Values = { ...given };
   const ask = async (name: string, more: Partial<InitQuestion> = {}, lookUp?: () => Promise<Choice[]>) => {
     const text = `${name}  ${TEXTS[name] ?? settingsSchema.shape[name as Name].description ?? ''}`;

@@ -76,10 +76,7 @@ interface Captures {
  *
  * @returns the traces without a line, with the reason
  */
-export async function readDatasetCaptures(
-  selected: readonly SelectedTrace[],
-  options: Captures,
-): Promise<MissingCapture[]> {
+export async function readDatasetCaptures(selected: readonly SelectedTrace[], options: Captures) {
   const missing: MissingCapture[] = [];
   const files = Map.groupBy(selected, ({ trace }) => placeOf(trace));
   const sorted = [...files].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, traces]) => traces);

@@ -74,12 +74,7 @@ export async function startedRuns(
 }
 
 /** Puts files, several concurrently. */
-export async function putCaptures(
-  storage: Storage,
-  bucket: string,
-  files: readonly FileToPut[],
-  signal?: AbortSignal,
-): Promise<void> {
+export async function putCaptures(storage: Storage, bucket: string, files: readonly FileToPut[], signal?: AbortSignal) {
   await forEachConcurrently(PUT_CONCURRENCY, files, ({ key, path }) => {
     signal?.throwIfAborted();
     return putFile(storage, bucket, key, path, 'application/x-ndjson');

@@ -3,7 +3,7 @@
  * a process alone shows: signals, pipes, memory, and that the entry itself works.
  */
 import { EXIT } from '../../bin/cli/output.ts';
-import { failureText, isHelp, runProgram } from '../../bin/program.ts';
+import { failureText, isHelp, programFor } from '../../bin/program.ts';
 import { withVariables } from './aws-answers.ts';
 import type { CliResult } from './replay.ts';
 
@@ -49,7 +49,8 @@ export async function outputOf(work: () => Promise<unknown>): Promise<CommandOut
 /** Runs the command line in this process, with these variables beside its own. */
 export async function runHere(args: readonly string[], env: Record<string, string> = {}): Promise<CliResult> {
   const variables = { ...process.env, ...env } as Record<string, string>;
-  const { error, ...output } = await withVariables(variables, () => outputOf(() => runProgram(args, '0.0.0')));
+  const work = async () => (await programFor(args, '0.0.0')).parseAsync(args, { from: 'user' });
+  const { error, ...output } = await withVariables(variables, () => outputOf(work));
   if (error === undefined) return output;
   const options = { debug: args.includes('--debug'), json: args.includes('--json') };
   const text = failureText(error, options);
