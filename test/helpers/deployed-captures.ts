@@ -67,12 +67,7 @@ export const chatLine = (name: string, time = '2026-11-20T10:00:00Z'): string =>
   );
 
 /** Returns a chat whose request names its caller. @param caller fields of the request, such as `user` */
-export const callerLine = (
-  name: string,
-  caller: object,
-  time = '2026-11-20T10:00:00Z',
-  inferenceId?: string,
-): string => {
+export const callerLine = (name: string, caller: object, time = '2026-11-20T10:00:00Z', inferenceId?: string) => {
   const reply = json(chatReply(`Water plant ${name} in the morning.`));
   const record = JSON.parse(captureLine(name, time, json({ ...chatRequest(`Plant ${name}?`), ...caller }), reply));
   return JSON.stringify({ ...record, eventMetadata: { ...record.eventMetadata, inferenceId } });

@@ -5,7 +5,8 @@ import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 export interface RunningProcess {
   pid: number;
   parent: number;
-  /** Command line. */
+  group: number;
+  /** Command line; empty for a zombie. */
   args: string;
 }
 
@@ -19,8 +20,8 @@ function fromProc(): RunningProcess[] {
     try {
       const args = readFileSync(`/proc/${name}/cmdline`, 'utf8').split('\0').join(' ');
       // The name of the command is in brackets and may contain brackets. The fields after the last one are regular.
-      const [, parent] = readFileSync(`/proc/${name}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
-      return [{ pid: Number(name), parent: Number(parent), args }];
+      const [, parent, group] = readFileSync(`/proc/${name}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
+      return [{ pid: Number(name), parent: Number(parent), group: Number(group), args }];
     } catch {
       // The process ended in the meantime.
       return [];
@@ -29,10 +30,10 @@ function fromProc(): RunningProcess[] {
 }
 
 function fromPs(): RunningProcess[] {
-  const rows = execFileSync('ps', ['-A', '-o', 'pid=,ppid=,args='], { encoding: 'utf8' }).split('\n');
+  const rows = execFileSync('ps', ['-A', '-o', 'pid=,ppid=,pgid=,args='], { encoding: 'utf8' }).split('\n');
   return rows.flatMap((row) => {
-    const [, pid, parent, args] = /^\s*(\d+)\s+(\d+)\s+(.*)$/.exec(row) ?? [];
-    return args === undefined ? [] : [{ pid: Number(pid), parent: Number(parent), args }];
+    const [, pid, parent, group, args] = /^\s*(\d+)\s+(\d+)\s+(\d+)\s+(.*)$/.exec(row) ?? [];
+    return args === undefined ? [] : [{ pid: Number(pid), parent: Number(parent), group: Number(group), args }];
   });
 }
 

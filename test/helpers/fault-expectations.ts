@@ -45,12 +45,7 @@ export async function expectWhole(one: FaultCase, outcome: RunOutcome, keys = [o
 }
 
 /** Runs the same input again without faults, and expects that nothing is written, the judge is not asked, and nothing changes. */
-export async function expectSettled(
-  pipeline: FaultPipeline,
-  one: FaultCase,
-  before: Count,
-  keys?: string[],
-): Promise<void> {
+export async function expectSettled(pipeline: FaultPipeline, one: FaultCase, before: Count, keys?: string[]) {
   pipeline.heal();
   pipeline.judge.forget();
   const again = await one.run();

@@ -1,6 +1,5 @@
 /** The rows of the ledger. */
 import type { Storage } from '../../src/core/aws/storage.ts';
-import type { QualityCounts } from '../../src/core/contract/quality.ts';
 import { listFiles, readFiles } from '../../src/ledger/files.ts';
 import { type LedgerRows, LINE_TABLES, type LineTable, type Row } from '../../src/ledger/tables.ts';
 import { foldRows } from '../../src/quality/fold.ts';
@@ -17,11 +16,6 @@ export async function ledgerRows(storage: Storage, workBucket: string, runs?: re
 }
 
 /** Returns what these runs count together, or what one did by itself. */
-export async function countsOfRuns(
-  storage: Storage,
-  workBucket: string,
-  runs: readonly string[],
-  ofRun = false,
-): Promise<QualityCounts> {
+export async function countsOfRuns(storage: Storage, workBucket: string, runs: readonly string[], ofRun = false) {
   return foldRows(await ledgerRows(storage, workBucket, runs), { measures: [], ofRun });
 }

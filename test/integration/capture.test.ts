@@ -40,15 +40,33 @@ const CONFIG = {
   EnableNetworkIsolation: false,
 };
 
+const aws = new AwsAnswers();
+
+/** Answers for SageMaker, the stack `prod` and its functions. */
 class SagemakerEndpoint {
-  readonly aws = new AwsAnswers();
   /** The inputs so far, by operation. */
   requests: [operation: string, input: Members][] = [];
-  endpoint: Members = {};
-  config: Members = {};
-  tags: Record<string, { Key: string; Value: string }[]> = {};
+  endpoint: Members = {
+    EndpointName: 'garden',
+    EndpointArn: `${ARN}:endpoint/garden`,
+    EndpointConfigName: 'garden-1',
+    EndpointStatus: 'InService',
+    ProductionVariants: [SUMMARY],
+  };
+  config: Members = structuredClone(CONFIG);
+  tags: Record<string, { Key: string; Value: string }[]> = {
+    [`${ARN}:endpoint-config/garden-1`]: [
+      { Key: 'team', Value: 'chat' },
+      { Key: 'aws:cloudformation:x', Value: 'y' },
+    ],
+  };
   /** Of the stack `prod`. */
-  outputs: Record<string, string> = {};
+  outputs: Record<string, string> = {
+    ...Object.fromEntries(Object.values(OUTPUT_PARAMETERS).map((name) => [name, 'any'])),
+    'capture-bucket': 'my-captures',
+    'capture-prefix': 'datacapture/garden/',
+    endpoint: 'garden',
+  };
   /** What its functions have. */
   deployed: Record<string, string> = {};
   /** What the endpoint is after an update, beside what the new configuration says. */
@@ -60,29 +78,7 @@ class SagemakerEndpoint {
   #asked = 0;
   #created: Members = {};
 
-  reset(): void {
-    this.requests = [];
-    this.refuses = {};
-    this.polls = 0;
-    this.deployed = {};
-    this.becomes = () => ({});
-    this.config = structuredClone(CONFIG);
-    this.endpoint = {
-      EndpointName: 'garden',
-      EndpointArn: `${ARN}:endpoint/garden`,
-      EndpointConfigName: 'garden-1',
-      EndpointStatus: 'InService',
-      ProductionVariants: [SUMMARY],
-    };
-    const tags = { team: 'chat', 'aws:cloudformation:x': 'y' };
-    const listed = Object.entries(tags).map(([Key, Value]) => ({ Key, Value }));
-    this.tags = { [`${ARN}:endpoint-config/garden-1`]: listed };
-    this.outputs = {
-      ...Object.fromEntries(Object.values(OUTPUT_PARAMETERS).map((name) => [name, 'any'])),
-      'capture-bucket': 'my-captures',
-      'capture-prefix': 'datacapture/garden/',
-      endpoint: 'garden',
-    };
+  constructor() {
     const operations: Record<string, (input: Members) => Answer> = {
       DescribeEndpoint: () => [200, this.#described()],
       DescribeEndpointConfig: () => [200, this.config],
@@ -108,7 +104,7 @@ class SagemakerEndpoint {
       };
       return [name, answered] as const;
     });
-    this.aws.answers = {
+    aws.answers = {
       ...Object.fromEntries(answers),
       GetParametersByPath: () => [200, { Parameters: this.#parameters() }],
       [CONFIGURATION]: () => [200, { Environment: { Variables: this.deployed } }],
@@ -178,12 +174,14 @@ ${JSON.stringify(RUNNING, null, 2)}
 }
 `;
 
-const sagemaker = new SagemakerEndpoint();
-beforeAll(() => sagemaker.aws.start());
-afterAll(() => sagemaker.aws.close());
-beforeEach(() => sagemaker.reset());
+let sagemaker: SagemakerEndpoint;
+beforeAll(() => aws.start());
+afterAll(() => aws.close());
+beforeEach(() => {
+  sagemaker = new SagemakerEndpoint();
+});
 
-const capture = (...args: string[]) => runHere(['capture', ...args], sagemaker.aws.variables({ STACK_PREFIX: 'prod' }));
+const capture = (...args: string[]) => runHere(['capture', ...args], aws.variables({ STACK_PREFIX: 'prod' }));
 const changes = () => sagemaker.requests.map(([name]) => name).filter((name) => CHANGES.includes(name));
 const isOn = () => {
   sagemaker.config.DataCaptureConfig = CAPTURE;
@@ -405,7 +403,7 @@ test('status shows both, the application’s lines and policy', async () => {
   const elsewhere = await capture('status', 'garden', '--json');
   const place = { DestinationS3Uri: 's3://other/x' };
   expect(expectPublished('capture', elsewhere.stdout)).toMatchObject({ configured: place, running: place });
-  sagemaker.reset();
+  sagemaker = new SagemakerEndpoint();
   expect((await capture('status', 'garden')).stdout).toContain('configured: none\nrunning: none\n');
 });
 

@@ -74,9 +74,8 @@ const PROFILE = 'GET /inference-profiles/us.anthropic.claude-sonnet-4-6';
 const AVAILABLE = 'GET /foundation-model-availability/anthropic.claude-sonnet-4-6';
 const VPC = { VPC_SUBNET_IDS: 'subnet-1', VPC_SECURITY_GROUP_IDS: 'sg-1' };
 const ok = (body: object): Answer => [200, body];
-const endpoint = (more: object = {}, capture: object = {}): Answer => [
-  200,
-  {
+const endpoint = (more: object = {}, capture: object = {}): Answer =>
+  ok({
     EndpointName: 'e',
     EndpointArn: `${ARN}:endpoint/e`,
     EndpointConfigName: 'e-config',
@@ -93,12 +92,10 @@ const endpoint = (more: object = {}, capture: object = {}): Answer => [
       ...capture,
     },
     ...more,
-  },
-];
+  });
 const withEndpoint = (more: object, capture?: object): Answers => ({ DescribeEndpoint: endpoint(more, capture) });
-const endpointConfig = (...modes: string[]): Answer => [
-  200,
-  {
+const endpointConfig = (...modes: string[]): Answer =>
+  ok({
     EndpointConfigName: 'e-config',
     DataCaptureConfig: {
       EnableCapture: true,
@@ -107,19 +104,16 @@ const endpointConfig = (...modes: string[]): Answer => [
       CaptureOptions: modes.map((CaptureMode) => ({ CaptureMode })),
       CaptureContentTypeHeader: { JsonContentTypes: ['application/json'] },
     },
-  },
-];
-const availability = (more: object = {}): Answer => [
-  200,
-  {
+  });
+const availability = (more: object = {}): Answer =>
+  ok({
     modelId: 'anthropic.claude-sonnet-4-6',
     agreementAvailability: { status: 'AVAILABLE' },
     authorizationStatus: 'AUTHORIZED',
     entitlementAvailability: 'AVAILABLE',
     regionAvailability: 'AVAILABLE',
     ...more,
-  },
-];
+  });
 const message = `Could not find endpoint "${ARN}:endpoint/e".`;
 const NO_ENDPOINT: Answer = [400, { __type: 'ValidationException', message }];
 const ofStack = (value: string) => ({ key: 'inference_monitor.stack.e', value });

@@ -42,6 +42,18 @@ const Summaries = [
   { Arn: APP, Name: 'team', Status: 'Created', MlflowVersion: '3.10.1' },
 ];
 
+/** What the answers below say of the endpoint and of the app, and the name of the stack. */
+const OF_GARDEN = {
+  STACK_PREFIX: 'prod',
+  SAGEMAKER_ENDPOINT_NAME: 'garden',
+  DATA_CAPTURE_S3_BUCKET: 'my-captures',
+  DATA_CAPTURE_S3_PREFIX: 'datacapture/garden/',
+  DATA_CAPTURE_KMS_KEY_ARN: KEY,
+  ENDPOINT_VARIANTS: 'a,b',
+  SHADOW_VARIANTS: 'c',
+  MLFLOW_TRACKING_URI: APP,
+  MLFLOW_ARTIFACT_BUCKET: 's3://mlflow-own/team',
+};
 const aws = new AwsAnswers();
 let folder: string;
 let file: string;
@@ -96,18 +108,7 @@ test('offers what the account has, and asks again for what is not valid', async 
     '300\n',
     '\n', // email
   ]);
-  expect(values).toEqual({
-    SAGEMAKER_ENDPOINT_NAME: 'garden',
-    DATA_CAPTURE_S3_BUCKET: 'my-captures',
-    DATA_CAPTURE_S3_PREFIX: 'datacapture/garden/',
-    DATA_CAPTURE_KMS_KEY_ARN: KEY,
-    ENDPOINT_VARIANTS: 'a,b',
-    SHADOW_VARIANTS: 'c',
-    MLFLOW_TRACKING_URI: APP,
-    MLFLOW_ARTIFACT_BUCKET: 's3://mlflow-own/team',
-    STACK_PREFIX: 'prod',
-    JUDGED_CAPTURES_PER_DAY: '300',
-  });
+  expect(values).toEqual({ ...OF_GARDEN, JUDGED_CAPTURES_PER_DAY: '300' });
   expect(unused).toEqual([]);
   expect(text).toContain('  1) old (Failed)\n  2) garden\n');
   expect(text).toContain('  1) team, MLflow 3.10.1\n');
@@ -171,19 +172,7 @@ test('writes by flags alone, with what the endpoint and MLflow say, and the comm
   const said = await init([...FLAGS, '--mlflow', APP, '--set', 'EVALUATION_SAMPLE_RATE=0.5']);
   expect(said).toContain(`Wrote ${file}. Next: inference-monitor doctor`);
   const text = readFileSync(file, 'utf8');
-  expect(parse(text)).toEqual({
-    STACK_PREFIX: 'prod',
-    SAGEMAKER_ENDPOINT_NAME: 'garden',
-    DATA_CAPTURE_S3_BUCKET: 'my-captures',
-    DATA_CAPTURE_S3_PREFIX: 'datacapture/garden/',
-    DATA_CAPTURE_KMS_KEY_ARN: KEY,
-    ENDPOINT_VARIANTS: 'a,b',
-    SHADOW_VARIANTS: 'c',
-    MLFLOW_TRACKING_URI: APP,
-    MLFLOW_ARTIFACT_BUCKET: 's3://mlflow-own/team',
-    EVALUATION_SAMPLE_RATE: '0.5',
-    AWS_REGION: 'us-east-1',
-  });
+  expect(parse(text)).toEqual({ ...OF_GARDEN, EVALUATION_SAMPLE_RATE: '0.5', AWS_REGION: 'us-east-1' });
   const comments = (all: string): string[] => all.split('\n').filter((line) => line.startsWith('# '));
   expect(comments(text)).toEqual(comments(readFileSync('.env.example', 'utf8')));
 });

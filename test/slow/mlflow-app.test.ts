@@ -83,85 +83,81 @@ async function write(managed: ManagedMlflow) {
   return { written, requests: app.requests };
 }
 
-/** Tests Apps of these versions, whose servers run at the same time. */
-function testApps(versions: readonly string[]): void {
-  beforeAll(async () => {
-    miniStack = await startMiniStack();
-    const start = async (version: string) => {
-      const managed = await startManagedMlflow(version, miniStack);
-      served.set(version, managed);
-      // Most of a run's time is waiting for the rate.
-      const run = write(managed);
-      run.catch(() => {});
-      runs.set(version, run);
-    };
-    await Promise.all(versions.map(start));
+/** The servers of all versions run at the same time. */
+beforeAll(async () => {
+  miniStack = await startMiniStack();
+  const start = async (version: string) => {
+    const managed = await startManagedMlflow(version, miniStack);
+    served.set(version, managed);
+    // Most of a run's time is waiting for the rate.
+    const run = write(managed);
+    run.catch(() => {});
+    runs.set(version, run);
+  };
+  await Promise.all(APP_MLFLOW_VERSIONS.map(start));
+});
+
+afterAll(async () => {
+  await Promise.all([...served.values()].map((each) => each.stop()));
+  await miniStack?.stop();
+});
+
+describe.each<string>(APP_MLFLOW_VERSIONS)('an App of MLflow %s', (version) => {
+  test('stores everything once while it throttles, and a person’s verdict stays', async () => {
+    const managed = served.get(version) as ManagedMlflow;
+    expect(managed.server.version).toBe(version);
+    const { written, requests } = (await runs.get(version)) as Awaited<ReturnType<typeof write>>;
+    const ids = written.flatMap((chunk) => chunk.ids).sort();
+    expect(written.flatMap((chunk) => chunk.written).sort()).toEqual(ids);
+
+    const found = await storedTraces(managed, written[0]?.experimentId ?? '');
+    expect(found.map((trace) => trace.trace_id).sort()).toEqual(ids);
+    const firsts = new Set(written.map(({ first }) => first));
+    for (const { trace_id: id, assessments = [] } of found) {
+      const said = assessments.map(
+        (each) => `${each.assessment_name} ${each.source.source_type} ${each.feedback?.value}`,
+      );
+      const safety = firsts.has(id) ? 'safety HUMAN no' : 'safety LLM_JUDGE yes';
+      expect(said.sort()).toEqual(['fluency LLM_JUDGE yes', 'relevance LLM_JUDGE yes', safety].sort());
+    }
+    const { Contents = [] } = await managed.s3.send(new ListObjectsV2Command({ Bucket: managed.bucket }));
+    expect(Contents.filter(({ Key }) => Key?.endsWith('/artifacts/traces.json'))).toHaveLength(ids.length);
+
+    const by = (status: number) => requests.filter((each) => each.status === status);
+    expect(by(429).length).toBeGreaterThan(WRITERS);
+    // The API has every route that was called. The experiment did not exist before.
+    expect(by(403)).toEqual([]);
+    expect(by(404).filter(({ path }) => !path.includes('/experiments/get-by-name'))).toEqual([]);
   });
+});
 
-  afterAll(async () => {
-    await Promise.all([...served.values()].map((each) => each.stop()));
-    await miniStack?.stop();
-  });
-
-  describe.each(versions)('an App of MLflow %s', (version) => {
-    test('stores everything once while it throttles, and a person’s verdict stays', async () => {
-      const managed = served.get(version) as ManagedMlflow;
-      expect(managed.server.version).toBe(version);
-      const { written, requests } = (await runs.get(version)) as Awaited<ReturnType<typeof write>>;
-      const ids = written.flatMap((chunk) => chunk.ids).sort();
-      expect(written.flatMap((chunk) => chunk.written).sort()).toEqual(ids);
-
-      const found = await storedTraces(managed, written[0]?.experimentId ?? '');
-      expect(found.map((trace) => trace.trace_id).sort()).toEqual(ids);
-      const firsts = new Set(written.map(({ first }) => first));
-      for (const { trace_id: id, assessments = [] } of found) {
-        const said = assessments.map(
-          (each) => `${each.assessment_name} ${each.source.source_type} ${each.feedback?.value}`,
+test.each<string>(APP_MLFLOW_VERSIONS)(
+  'MLflow %s: evaluation datasets, or a sentence that says that there are none',
+  async (version) => {
+    const client = createMlflowClient({ trackingUri: served.get(version)?.server.url ?? '' });
+    try {
+      const { id } = await client.resolveExperiment('datasets');
+      const found = resolveDataset(client.rest, id, 'failures');
+      if (version === '3.2.0') {
+        const expected = expect.stringMatching(
+          /^This MLflow server has no evaluation datasets; .*MLflow 3\.4 or newer/,
         );
-        const safety = firsts.has(id) ? 'safety HUMAN no' : 'safety LLM_JUDGE yes';
-        expect(said.sort()).toEqual(['fluency LLM_JUDGE yes', 'relevance LLM_JUDGE yes', safety].sort());
+        await expect(found).rejects.toMatchObject({ name: 'MlflowDatasetsMissing', message: expected });
+        return;
       }
-      const { Contents = [] } = await managed.s3.send(new ListObjectsV2Command({ Bucket: managed.bucket }));
-      expect(Contents.filter(({ Key }) => Key?.endsWith('/artifacts/traces.json'))).toHaveLength(ids.length);
-
-      const by = (status: number) => requests.filter((each) => each.status === status);
-      expect(by(429).length).toBeGreaterThan(WRITERS);
-      // The API has every route that was called. The experiment did not exist before.
-      expect(by(403)).toEqual([]);
-      expect(by(404).filter(({ path }) => !path.includes('/experiments/get-by-name'))).toEqual([]);
-    });
-  });
-
-  test.each(versions)(
-    'MLflow %s: evaluation datasets, or a sentence that says that there are none',
-    async (version) => {
-      const client = createMlflowClient({ trackingUri: served.get(version)?.server.url ?? '' });
-      try {
-        const { id } = await client.resolveExperiment('datasets');
-        const found = resolveDataset(client.rest, id, 'failures');
-        if (version === '3.2.0') {
-          const expected = expect.stringMatching(
-            /^This MLflow server has no evaluation datasets; .*MLflow 3\.4 or newer/,
-          );
-          await expect(found).rejects.toMatchObject({ name: 'MlflowDatasetsMissing', message: expected });
-          return;
-        }
-        const record = (question: string, trace: string): DatasetRecord => ({
-          inputs: { messages: [{ role: 'user', content: question }] },
-          outputs: { choices: [] },
-          expectations: { expected_response: 'Tomorrow.' },
-          tags: { failing: 'safety' },
-          source: { source_type: 'TRACE', source_data: { trace_id: trace } },
-        });
-        const records = [record('When?', 'tr-1'), record('Where?', 'tr-2')];
-        expect(await fillDataset(client.rest, await found, records)).toEqual({ inserted: 2, updated: 0 });
-        expect(await resolveDataset(client.rest, id, 'failures')).toBe(await found);
-        expect(await fillDataset(client.rest, await found, records)).toEqual({ inserted: 0, updated: 2 });
-      } finally {
-        client.close();
-      }
-    },
-  );
-}
-
-testApps(APP_MLFLOW_VERSIONS);
+      const record = (question: string, trace: string): DatasetRecord => ({
+        inputs: { messages: [{ role: 'user', content: question }] },
+        outputs: { choices: [] },
+        expectations: { expected_response: 'Tomorrow.' },
+        tags: { failing: 'safety' },
+        source: { source_type: 'TRACE', source_data: { trace_id: trace } },
+      });
+      const records = [record('When?', 'tr-1'), record('Where?', 'tr-2')];
+      expect(await fillDataset(client.rest, await found, records)).toEqual({ inserted: 2, updated: 0 });
+      expect(await resolveDataset(client.rest, id, 'failures')).toBe(await found);
+      expect(await fillDataset(client.rest, await found, records)).toEqual({ inserted: 0, updated: 2 });
+    } finally {
+      client.close();
+    }
+  },
+);

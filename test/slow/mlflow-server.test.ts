@@ -10,6 +10,7 @@ import { ensurePythonEnvironment, uvEnvironment } from '../../local/python/pytho
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { startMlflowServer } from '../../local/servers/mlflow-server.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
+import { runningProcesses } from '../helpers/deployed-processes.ts';
 import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 /** A package that is built here, so that the test does not depend on a package index. */
@@ -47,6 +48,9 @@ const ensure = (name: string, packages: Record<string, string> = PACKAGES): stri
 const pythonOf = (output: string): string => /^python:(.*)$/m.exec(output)?.[1] ?? '';
 const versionIn = async (python: string): Promise<string> =>
   (await promisify(execFile)(python, ['-c', 'import tiny; print(tiny.__version__)'])).stdout.trim();
+
+/** Processes of a group without zombies. */
+const livingInGroup = (group: number) => runningProcesses().filter((one) => one.group === group && one.args !== '');
 
 describe('a Python environment', () => {
   const name = `test-${process.pid}`;
@@ -99,7 +103,7 @@ describe('a Python environment', () => {
       const group = Number(readFileSync(`${path}/python3.group`, 'utf8'));
       calling.abort(new Error('called off'));
       await expect(made).rejects.toThrow('called off');
-      expect(existsSync('/proc') ? livingInGroup(group) : []).toEqual([]);
+      expect(livingInGroup(group)).toEqual([]);
     } finally {
       process.env.PATH = PATH;
     }
@@ -156,27 +160,14 @@ describe('a guarded process', () => {
     const ended = new Promise((resolve) => child.once('exit', resolve));
     if (how.startsWith('SIG')) {
       // The shell prints nothing after starting its second process, so this waits for it.
-      const started = () => !existsSync('/proc') || livingInGroup(Number(line)).length >= 2;
+      const started = () => livingInGroup(Number(line)).length >= 2;
       for (let tries = 0; tries < 600 && !started(); tries += 1) await new Promise((r) => setTimeout(r, 100));
       expect(started()).toBe(true);
       child.kill(how as NodeJS.Signals);
     }
     await ended;
-    const living = () => (existsSync('/proc') ? livingInGroup(Number(line)) : []);
+    const living = () => livingInGroup(Number(line));
     for (let tries = 0; tries < 600 && living().length > 0; tries += 1) await new Promise((r) => setTimeout(r, 100));
     expect(living()).toEqual([]);
   });
 });
-
-/** Returns the ids of a group's processes from Linux's /proc, without zombies. */
-function livingInGroup(group: number): string[] {
-  return readdirSync('/proc').filter((id) => {
-    if (!/^\d+$/.test(id)) return false;
-    try {
-      const [state, , processGroup] = readFileSync(`/proc/${id}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
-      return state !== 'Z' && Number(processGroup) === group;
-    } catch {
-      return false;
-    }
-  });
-}

@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { COMMANDS } from '../../bin/commands.ts';
 import { installPackage, nodeOf, run } from '../helpers/package.ts';
+import { captureLine } from '../helpers/replay.ts';
 import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 /** The oldest of the major version that is documented, and the newest of each. */
@@ -20,16 +21,8 @@ const CAPTURES = [
   { messages: [{ role: 'user', content: 'two' }] },
 ].map((request, n) => {
   const data = JSON.stringify(request).replace('"seed":1', '"seed":12345678901234567890123');
-  const side = { observedContentType: 'application/json', mode: 'INPUT', data, encoding: 'JSON' };
   const reply = { choices: [{ message: { role: 'assistant', content: 'yes' } }], usage: { completion_tokens: 3 } };
-  return JSON.stringify({
-    captureData: {
-      endpointInput: side,
-      endpointOutput: { ...side, mode: 'OUTPUT', data: JSON.stringify(reply) },
-    },
-    eventMetadata: { eventId: `e${n}`, inferenceTime: `2026-11-20T10:00:0${n}Z` },
-    eventVersion: '0',
-  });
+  return captureLine(`e${n}`, n, { data }, { data: JSON.stringify(reply) });
 });
 
 test('prints the same on all of them', async () => {

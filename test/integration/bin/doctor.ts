@@ -16,15 +16,12 @@ import { ledgerRows } from '../../helpers/ledger-rows.ts';
 import { type Serving, serve } from '../../helpers/serve.ts';
 import { ENDPOINT, environment, GROUND_TRUTH_S3_PREFIX, PREFIX, pipeline, run } from './stack.ts';
 
-const ENDPOINT_REPLY = {
-  EndpointName: ENDPOINT,
-  EndpointConfigName: 'config',
-  EndpointStatus: 'InService',
-  ProductionVariants: [{ VariantName: 'AllTraffic' }],
-};
 const OWN: Record<string, () => unknown> = {
   'SageMaker.DescribeEndpoint': () => ({
-    ...ENDPOINT_REPLY,
+    EndpointName: ENDPOINT,
+    EndpointConfigName: 'config',
+    EndpointStatus: 'InService',
+    ProductionVariants: [{ VariantName: 'AllTraffic' }],
     DataCaptureConfig: {
       EnableCapture: true,
       CaptureStatus: 'Started',

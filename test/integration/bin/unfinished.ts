@@ -75,7 +75,6 @@ describe('runs', () => {
     const first = await run(runsCommand(), '--json', '--limit', '1');
     expect(JSON.parse(first.stdout)).toMatchObject({ runs: [expect.anything()], more: true });
     expect(first.stderr).toContain('there are more');
-    expect((await run(runsCommand(), '--from', '1d', '--to', '2d')).error?.name).toBe('InvalidTime');
     expect((await run(runsCommand(), '--status', 'timed out')).stdout).toContain('There are no such runs.\n');
     expect((await run(runsCommand(), '--to', '2026-01-01')).stdout).toContain('There are no such runs.\n');
     expect((await run(runsCommand(), '--replays')).stdout).toContain('There are no such runs.\n');

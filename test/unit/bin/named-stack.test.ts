@@ -43,6 +43,10 @@ const parameters = (Object.keys(STACKS) as Prefix[])
   .filter(({ Name }) => !Name.includes('/half/') || Name.endsWith('/endpoint'));
 const Rows = ['n', '=7'].map((VarCharValue) => ({ Data: [{ VarCharValue }] }));
 const ResultSet = { Rows, ResultSetMetadata: { ColumnInfo: [{ Name: 'n', Type: 'varchar' }] } };
+const DESCRIBED = {
+  ...{ EndpointName: 'chat', EndpointArn: 'arn:aws:a:b:c:endpoint/chat' },
+  ProductionVariants: [{ VariantName: 'green' }],
+};
 const TRACE = { trace_id: 'tr-1', request_time: '2026-11-20T10:00:00Z', tags: { sagemaker_variant_name: 'green' } };
 
 beforeAll(async () => {
@@ -65,13 +69,7 @@ beforeAll(async () => {
     'POST /v1/traces': REFUSED,
     DescribeExecution: [400, { __type: 'ExecutionDoesNotExist', message: 'no' }],
     ListExecutions: [200, { executions: [] }],
-    DescribeEndpoint: [
-      200,
-      {
-        ...{ EndpointName: 'chat', EndpointArn: 'arn:aws:a:b:c:endpoint/chat' },
-        ProductionVariants: [{ VariantName: 'green' }],
-      },
-    ],
+    DescribeEndpoint: [200, DESCRIBED],
     StartQueryExecution: [200, { QueryExecutionId: 'q' }],
     GetQueryExecution: [200, { QueryExecution: { Status: { State: 'SUCCEEDED' } } }],
     GetQueryResults: [200, { ResultSet }],

@@ -31,26 +31,30 @@ describe('findCaptures', () => {
     expect(await keys(file)).toEqual([key]);
   });
 
-  test('puts other files under the endpoint and the hour of their first record', async () => {
+  test('puts other files under the endpoint and the hour of their first record, in UTC', async () => {
     write('today/a.jsonl', `not json\n${record('2026-02-19T01:34:30Z')}${record('2026-02-19T05:00:00Z')}`);
     expect(await keys(root)).toEqual(['my-endpoint/AllTraffic/2026/02/19/01/today-a.jsonl']);
     expect(await keys(join(root, 'today', 'a.jsonl'), 'mine')).toEqual(['mine/AllTraffic/2026/02/19/01/a.jsonl']);
+    write('today/a.jsonl', record('2026-02-19T01:30:00+02:00'));
+    expect(await keys(root)).toEqual(['my-endpoint/AllTraffic/2026/02/18/23/today-a.jsonl']);
   });
 
-  test('converts an hour with an offset to UTC', async () => {
-    write('a.jsonl', record('2026-02-19T01:30:00+02:00'));
-    expect(await keys(root)).toEqual(['my-endpoint/AllTraffic/2026/02/18/23/a.jsonl']);
+  const OTHER = 'my-endpoint/AllTraffic/2026/11/20/10';
+  const OF_LABELS = ['labels/a.jsonl', 'labels/2026/11/20/10/b.jsonl'];
+  test.each([
+    ['a path that only resembles the layout', ['a/b/2026/13/20/10/x.jsonl'], [`${OTHER}/a-b-2026-13-20-10-x.jsonl`]],
+    ['paths that would have the same key', ['a/b.jsonl', 'a-b.jsonl'], [`${OTHER}/a-b.jsonl`, `${OTHER}/a-b-2.jsonl`]],
+    ['files of other kinds, which it ignores', ['x.jsonl', 'x.csv.gz', 'README.md'], [`${OTHER}/x.jsonl`]],
+    ['labels', [...OF_LABELS, 'club/labels/2026/11/20/10/c.jsonl'], ['club/labels/2026/11/20/10/c.jsonl']],
+  ])('tells the keys of %s', async (_, paths, expected) => {
+    for (const path of paths) write(path);
+    expect(await keys(root)).toEqual(expected);
   });
 
   test('puts a file without a time under the hour of its modification time', async () => {
     const file = write('a.jsonl', '');
     utimesSync(file, new Date('2025-01-02T03:04:05Z'), new Date('2025-01-02T03:04:05Z'));
     expect(await keys(root)).toEqual(['my-endpoint/AllTraffic/2025/01/02/03/a.jsonl']);
-  });
-
-  test('ignores a path that only resembles the layout', async () => {
-    write('a/b/2026/13/20/10/x.jsonl');
-    expect(await keys(root)).toEqual(['my-endpoint/AllTraffic/2026/11/20/10/a-b-2026-13-20-10-x.jsonl']);
   });
 
   test('groups files by endpoint, and into one group with --endpoint', async () => {
@@ -73,26 +77,6 @@ describe('findCaptures', () => {
     const copy = files.find((file) => file.key === key);
     expect(readFileSync(copy?.path ?? '', 'utf8')).toBe(record('2026-11-20T09:00:00Z'));
     expect(copy?.bytes).toBe(record('2026-11-20T09:00:00Z').length);
-  });
-
-  test('gives every file a unique key', async () => {
-    write('a/b.jsonl');
-    write('a-b.jsonl');
-    expect(new Set(await keys(root)).size).toBe(2);
-  });
-
-  test('ignores other files in the folder', async () => {
-    write('x.jsonl');
-    write('x.csv.gz');
-    write('README.md');
-    expect(await keys(root)).toHaveLength(1);
-  });
-
-  test('takes no labels for captures', async () => {
-    write('labels/a.jsonl');
-    write('labels/2026/11/20/10/b.jsonl');
-    write('club/labels/2026/11/20/10/c.jsonl');
-    expect(await keys(root)).toEqual(['club/labels/2026/11/20/10/c.jsonl']);
   });
 
   test.each([
