@@ -3,20 +3,17 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { mlflowEnvironment } from '../../local/python/python-presets.ts';
-import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
+import { startMlflowServer } from '../../local/servers/mlflow-server.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { startMisbehavingServer } from '../doubles/misbehaving-server.ts';
 import { startMlflowReader } from './mlflow-reader.ts';
-import type { SuiteSetup } from './mlflow-traces.ts';
 
 const RETRY = { baseMs: 20, capMs: 200 };
 
 /** The limit for a first start, which creates a Python environment and downloads packages. */
 export const START_LIMIT_MS = 300_000;
 
-export async function startPlainMlflow(
-  version?: string,
-): Promise<SuiteSetup & { server: MlflowServer; stop(): Promise<void> }> {
+export async function startPlainMlflow(version?: string) {
   // A separate folder, so that a test can restart the server with its stored data.
   const directory = mkdtempSync(join(tmpdir(), 'mlflow-test-'));
   const server = await startMlflowServer({ directory, ...(version === undefined ? {} : { version }) });

@@ -88,10 +88,7 @@ export interface PipelineOutcome {
 }
 
 /** @throws the error that stopped the whole chunk, which no line may cause */
-export async function throughPipeline(
-  lines: readonly Buffer[],
-  options: PipelineOptions = {},
-): Promise<PipelineOutcome> {
+export async function throughPipeline(lines: readonly Buffer[], options: PipelineOptions = {}) {
   const server = await startScriptedMlflow({ version: options.version ?? '3.17.2' });
   const store = createMlflowClient({ trackingUri: server.url });
   try {
