@@ -121,19 +121,17 @@ describe('a Python environment', () => {
   });
 });
 
-describe('a server', () => {
-  test('that cannot start fails with the end of its log and leaves nothing', async () => {
-    const taken = createServer().listen(0, '127.0.0.1');
-    await new Promise((resolve) => taken.once('listening', resolve));
-    const { port } = taken.address() as AddressInfo;
-    await expect(startMlflowServer({ port })).rejects.toThrow(/Port \d+ is in use/);
-    taken.close();
-    const directory = temporaryFolder('mlflow-broken-');
-    writeFileSync(join(directory, 'mlflow.db'), 'this is no database');
-    await expect(startMlflowServer({ directory })).rejects.toThrow(
-      /The MLflow server did not start; got: exit code 1.*end of its log:[\s\S]*not a database/,
-    );
-  });
+test('a server that cannot start fails with the end of its log and leaves nothing', async () => {
+  const taken = createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => taken.once('listening', resolve));
+  const { port } = taken.address() as AddressInfo;
+  await expect(startMlflowServer({ port })).rejects.toThrow(/Port \d+ is in use/);
+  taken.close();
+  const directory = temporaryFolder('mlflow-broken-');
+  writeFileSync(join(directory, 'mlflow.db'), 'this is no database');
+  await expect(startMlflowServer({ directory })).rejects.toThrow(
+    /The MLflow server did not start; got: exit code 1.*end of its log:[\s\S]*not a database/,
+  );
 });
 
 describe('a guarded process', () => {

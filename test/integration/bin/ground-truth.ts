@@ -30,14 +30,8 @@ describe('ground-truth', () => {
   });
 
   test('joins a file, prints the outcome of each line and the figures, and changes nothing when it is repeated', async () => {
-    const path = local('desk.csv', [
-      'inference_id,label',
-      'truth-0_0,1',
-      'truth-0_1,0',
-      'truth-1_0,0',
-      'never-seen,1',
-      ',1',
-    ]);
+    const lines = 'inference_id,label truth-0_0,1 truth-0_1,0 truth-1_0,0 never-seen,1 ,1'.split(' ');
+    const path = local('desk.csv', lines);
     const first = await run(groundTruthCommand(), path);
     expect(first.code).toBe(1);
     expect(first.stderr).toMatch(/^1 label file, 71 bytes$/m);

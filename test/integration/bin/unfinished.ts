@@ -60,25 +60,23 @@ test('a run that planned nothing is started again by its input', async () => {
   expect(JSON.parse(stdout).runs[0]).toMatchObject({ figures: { lines: { planned: 1, traced: 1 } } });
 });
 
-describe('runs', () => {
-  test('lists the newest first with their figures, and as a few lines each where the table does not fit', async () => {
-    const { stdout } = await run(runsCommand(), '--json');
-    const { runs } = JSON.parse(stdout);
-    expect(runs.at(-1)).toMatchObject({
-      run: processed.name,
-      status: 'succeeded',
-      asked: '1 capture file',
-      figures: { lines: 6, traced: 5, quarantined: 1 },
-    });
-    const starts = runs.map(({ startedAt }: { startedAt: string }) => startedAt);
-    expect(starts).toEqual(starts.toSorted().reverse());
-    const first = await run(runsCommand(), '--json', '--limit', '1');
-    expect(JSON.parse(first.stdout)).toMatchObject({ runs: [expect.anything()], more: true });
-    expect(first.stderr).toContain('there are more');
-    expect((await run(runsCommand(), '--status', 'timed out')).stdout).toContain('There are no such runs.\n');
-    expect((await run(runsCommand(), '--to', '2026-01-01')).stdout).toContain('There are no such runs.\n');
-    expect((await run(runsCommand(), '--replays')).stdout).toContain('There are no such runs.\n');
+test('runs lists the newest first with their figures, and as a few lines each where the table does not fit', async () => {
+  const { stdout } = await run(runsCommand(), '--json');
+  const { runs } = JSON.parse(stdout);
+  expect(runs.at(-1)).toMatchObject({
+    run: processed.name,
+    status: 'succeeded',
+    asked: '1 capture file',
+    figures: { lines: 6, traced: 5, quarantined: 1 },
   });
+  const starts = runs.map(({ startedAt }: { startedAt: string }) => startedAt);
+  expect(starts).toEqual(starts.toSorted().reverse());
+  const first = await run(runsCommand(), '--json', '--limit', '1');
+  expect(JSON.parse(first.stdout)).toMatchObject({ runs: [expect.anything()], more: true });
+  expect(first.stderr).toContain('there are more');
+  expect((await run(runsCommand(), '--status', 'timed out')).stdout).toContain('There are no such runs.\n');
+  expect((await run(runsCommand(), '--to', '2026-01-01')).stdout).toContain('There are no such runs.\n');
+  expect((await run(runsCommand(), '--replays')).stdout).toContain('There are no such runs.\n');
 });
 
 describe('show --out', () => {

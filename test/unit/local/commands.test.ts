@@ -48,21 +48,19 @@ describe('options of the benchmarks and of the soak test', () => {
   });
 });
 
-describe('before a local run', () => {
-  test('announces the number of files and lines, and the estimated and maximum cost of the real judge', async () => {
-    const path = join(folder, 'a.jsonl');
-    writeFileSync(path, `${'{}\n\n'.repeat(3)}{}`);
-    const sizes = await measureFiles([
-      { path, bytes: 1_000 },
-      { path, bytes: 2_000 },
-    ]);
-    expect(sizes).toEqual({ files: 2, lines: 8, bytes: 3_000 });
-    const settings = checkSettings({ EVALUATION_BUDGET_USD: '5' });
-    expect(forecastLines(sizes, settings, false)).toEqual(['captures: 2 files, 8 lines, 3,000 bytes']);
-    expect(forecastLines(sizes, settings, true)[1]).toMatch(
-      /^--bedrock costs money: about 8 calls of \S+claude-sonnet-5-5, an estimated 0\.\d\d dollars from .*, and no more than 5 dollars/,
-    );
-  });
+test('before a local run announces the number of files and lines, and the estimated and maximum cost of the real judge', async () => {
+  const path = join(folder, 'a.jsonl');
+  writeFileSync(path, `${'{}\n\n'.repeat(3)}{}`);
+  const sizes = await measureFiles([
+    { path, bytes: 1_000 },
+    { path, bytes: 2_000 },
+  ]);
+  expect(sizes).toEqual({ files: 2, lines: 8, bytes: 3_000 });
+  const settings = checkSettings({ EVALUATION_BUDGET_USD: '5' });
+  expect(forecastLines(sizes, settings, false)).toEqual(['captures: 2 files, 8 lines, 3,000 bytes']);
+  expect(forecastLines(sizes, settings, true)[1]).toMatch(
+    /^--bedrock costs money: about 8 calls of \S+claude-sonnet-5-5, an estimated 0\.\d\d dollars from .*, and no more than 5 dollars/,
+  );
 });
 
 describe('the progress line', () => {
