@@ -1,6 +1,6 @@
 /** Reports the contents of capture files, how the stack would process them, and the cost of judging them. */
 
-import { capturePathOf, DAY_MS, hourPathOf } from '../../src/captures/files/capture-path.ts';
+import { DAY_MS, hourPathOf } from '../../src/captures/files/capture-path.ts';
 import { buildTrace } from '../../src/captures/trace/build.ts';
 import type { TraceRecord } from '../../src/captures/trace/types.ts';
 import type { Capture } from '../../src/captures/types.ts';
@@ -155,8 +155,7 @@ function contentTally(settings: CommandSettings) {
     if (capture.usage !== undefined) addCounts(usage, { captures: 1, inputTokens, outputTokens });
     if (capture.model !== undefined) models.add(capture.model, place);
     for (const note of new Set(capture.notes)) notes.add(note, place);
-    const { variant } = capturePathOf(place.file);
-    const estimate = { name: 'the estimate', of: () => void estimator.add(capture, traceId, { variant }) };
+    const estimate = { name: 'the estimate', of: () => void estimator.add(capture, traceId, place.file) };
     const asked = askedOf(active, capture);
     const reasons = reasonsOf(capture, asked, estimate);
     for (const [index, one] of asked.entries()) {

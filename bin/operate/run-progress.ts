@@ -59,7 +59,7 @@ export function runWatcher(sfn: SFNClient, work: Work, { name, arn }: { name: st
     plan = plans.at(-1) ?? plan;
     const receipts = await newReceipts((chunk) => whole.has(chunk));
     for (const receipt of receipts) add(receipt);
-    const { lines, chunks, spend, estimate } = builder.sums();
+    const { lines, chunks, spend, estimate } = builder.sums;
     const { status = 'RUNNING', startDate, error, cause, output } = execution;
     return {
       name,

@@ -91,13 +91,8 @@ export class JudgeHeld extends PermanentError {
 /** The breaker is open. A function waits for that outside of its paid time: see `withinLimits`. */
 export class JudgePaused extends RetryableError {
   constructor(facts: ErrorFacts, cause: unknown, retryAfterMs: number | undefined) {
-    super(
-      'JudgeThrottled',
-      'The judge throttles all functions, and is not asked for a while',
-      facts,
-      cause,
-      retryAfterMs,
-    );
+    const message = 'The judge throttles all functions, and is not asked for a while';
+    super('JudgeThrottled', message, facts, cause, retryAfterMs);
   }
 }
 

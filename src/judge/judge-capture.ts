@@ -186,11 +186,8 @@ class CaptureJudge implements Judge {
   private record(answer: ModelAnswer, asked: readonly JudgeScorer[], session: Session, record: () => string) {
     const assessed = assessAnswer(answer, asked, record);
     const { readings } = assessed;
-    session.charge(
-      answer.usage,
-      asked,
-      readings.map((reading) => ('chars' in reading ? reading.chars : 0)),
-    );
+    const chars = readings.map((reading) => ('chars' in reading ? reading.chars : 0));
+    session.charge(answer.usage, asked, chars);
     asked.forEach((scorer, index) => {
       const reading = readings[index];
       if (reading?.kind === 'verdict') session.answer(scorer, reading.value, reading.rationale);

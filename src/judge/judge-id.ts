@@ -3,6 +3,7 @@
  * or `sagemaker:/<endpoint>/<inference component>`.
  */
 import { PermanentError } from '../core/errors/errors.ts';
+import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import type { ModelProperties } from './models/model-properties.ts';
 
 type JudgeScheme = 'bedrock' | 'openai' | 'sagemaker';
@@ -56,10 +57,7 @@ export function splitEndpoint(name: string): { endpoint: string; component?: str
   return component ? { endpoint, component } : { endpoint };
 }
 
-interface JudgeModels {
-  BEDROCK_MODEL_ID: string;
-  JUDGE_CASCADE?: string | undefined;
-}
+type JudgeModels = Pick<LambdaEnvironment, 'BEDROCK_MODEL_ID' | 'JUDGE_CASCADE'>;
 
 /** The models that the settings name: the judge, and the first model of a cascade. */
 export const judgeModels = ({ BEDROCK_MODEL_ID, JUDGE_CASCADE }: JudgeModels): string[] =>

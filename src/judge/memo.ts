@@ -12,12 +12,9 @@ let lastId = 0;
 
 /** Scorers are compared by identity: two with the same name and version may differ. */
 function idOf(scorer: JudgeScorer): number {
-  let id = ids.get(scorer);
-  if (id === undefined) {
-    lastId += 1;
-    id = lastId;
-    ids.set(scorer, id);
-  }
+  const id = ids.get(scorer) ?? lastId + 1;
+  lastId = Math.max(lastId, id);
+  ids.set(scorer, id);
   return id;
 }
 

@@ -70,13 +70,8 @@ export async function checkJudgeModel(
 ): Promise<ModelCheck> {
   const { scheme, name } = parseJudgeId(model);
   let foundationModel: string | undefined;
-  const result = (state: ModelState, message: string): ModelCheck => ({
-    model,
-    state,
-    level: LEVELS[state],
-    foundationModel,
-    message,
-  });
+  const found = (state: ModelState) => ({ model, state, level: LEVELS[state], foundationModel });
+  const result = (state: ModelState, message: string): ModelCheck => ({ ...found(state), message });
   if (scheme !== 'bedrock')
     return { ...result('unknown', `${model} is not on Bedrock: its life cycle is unknown.`), level: 'ok' };
   try {

@@ -66,17 +66,12 @@ export function cutMiddle(text: string, maxTokens: number, tokens = estimateToke
   return text.slice(0, headEnd) + cutMark(tailStart - headEnd) + text.slice(tailStart);
 }
 
-interface Share {
-  tokens: number;
-  /** Its share of a scarce bound, relative to the others. */
-  weight: number;
-}
-
 /**
  * Divides a token bound by weights. A share that needs less than its part leaves the rest to the others.
+ * @param shares the tokens that each needs, and its weight relative to the others
  * @returns the tokens granted to each share, in the same order. Their sum is at most `bound`.
  */
-export function divideBound(shares: readonly Share[], bound: number): number[] {
+export function divideBound(shares: readonly { tokens: number; weight: number }[], bound: number): number[] {
   const granted = shares.map(() => 0);
   const wanting = shares.map((share, index) => ({ ...share, index, need: share.tokens / share.weight || 0 }));
   let left = bound;

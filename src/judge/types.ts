@@ -29,9 +29,6 @@ interface ScorerVerdict {
 /** The scorer's share of the tokens and the cost of the calls that asked for it. */
 export type VerdictUsage = Pick<JudgeSpend, 'inputTokens' | 'outputTokens' | 'usd'>;
 
-/** The use of the prompt cache. Absent if no call asked for caching. */
-export type CacheUse = Pick<JudgeSpend, 'cacheCalls' | 'cacheReadTokens' | 'cacheWriteTokens'>;
-
 export interface JudgeResult {
   verdicts: Verdict[];
   /** Total spend on this capture, including failed attempts. */

@@ -37,12 +37,10 @@ export async function withReceipt<R extends Receipt>(
   { storage, environment }: Pick<ChunkDependencies, 'storage' | 'environment'>,
   attempt: { run(): Promise<void>; receipt(failure: unknown): R },
 ): Promise<R> {
-  let failure: unknown;
-  try {
-    await attempt.run();
-  } catch (error) {
-    failure = error;
-  }
+  const failure: unknown = await attempt.run().then(
+    () => undefined,
+    (error: unknown) => error,
+  );
   const receipt = attempt.receipt(failure);
   const names = [receipt.run, receipt.chunk, receipt.step, receipt.attempt, receipt.requestId] as const;
   const { WORK_BUCKET: workBucket } = environment;

@@ -59,9 +59,7 @@ export async function summarizeRun(
   const earlier = part === 0 ? undefined : await storage.getJson<SummaryState>(workBucket, key(part));
   const summary = new SummaryBuilder(run, error, earlier?.summary);
   if (earlier !== undefined) quality.restore(earlier.quality);
-  if (earlier === undefined) {
-    for await (const plan of readPlanReceipts(work, name)) summary.addPlan(plan);
-  }
+  else for await (const plan of readPlanReceipts(work, name)) summary.addPlan(plan);
   const chunks = readChunks(work, name, earlier?.next);
   const withPlaces = inOrder(CHUNKS_AT_ONCE, chunks, async ({ line, state }) => ({
     line: await withRanges(work, line),
@@ -69,13 +67,13 @@ export async function summarizeRun(
   }));
   for await (const { line, state } of withPlaces) {
     summary.addSpend(state);
-    const { done } = summary.sums().options?.evaluate ? state.evaluate : state.log;
+    const { done } = summary.sums.options?.evaluate ? state.evaluate : state.log;
     if (isRunning && done === undefined) continue;
     summary.addChunk(line, state);
     addWork(quality, state);
     quality.experimentId = line.experimentId;
     if (remainingMs() > FINISH_RESERVE_MS) continue;
-    const sums = { summary: summary.sums(), quality, next: line.chunk + 1 } satisfies SummaryState;
+    const sums = { summary: summary.sums, quality, next: line.chunk + 1 } satisfies SummaryState;
     await storage.putJson(workBucket, key(part + 1), sums);
     return { ...sums.summary, status: 'unfinished' };
   }

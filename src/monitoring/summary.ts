@@ -30,9 +30,6 @@ import { cacheMissedText, isCacheMissed } from './cache-missed.ts';
 import { addEstimates } from './counts.ts';
 import { addChunkSpend, type ChunkState, unreportedAttempts } from './receipts.ts';
 
-/** `unfinished`: the next part of the summary continues. */
-type RunStatus = 'succeeded' | 'failed' | 'duplicate' | 'dryRun' | 'unfinished';
-
 /** A chunk that failed, or a range of it whose file could not be read although the others were. */
 export interface FailedChunk extends ObjectPlace, Pick<LineChunk, 'start' | 'end' | 'firstLine' | 'lines'> {
   chunk: number;
@@ -46,7 +43,8 @@ export interface RunSummary
   extends Pick<PlanReceipt, 'objects' | 'bytes' | 'input' | 'estimate' | 'judgeModelEnding' | 'judgeError'>,
     Pick<PlanReceipt, 'duplicateOf' | 'duplicates' | 'warnings'>,
     Pick<LogReceipt, 'run' | 'startedAt' | 'endedAt'> {
-  status: RunStatus;
+  /** `unfinished`: the next part of the summary continues. */
+  status: 'succeeded' | 'failed' | 'duplicate' | 'dryRun' | 'unfinished';
   options: PlanReceipt['options'] | null;
   chunks: { planned: number; logged: number; evaluated: number; failed: number };
   /** `planned = traced + quarantined + outsideWindow + lost`. The run fails unless `lost` is 0. */
@@ -123,21 +121,17 @@ function emptySummary(run: { name: string; startTime: string }): RunSummary {
 }
 
 export class SummaryBuilder {
-  readonly #summary: RunSummary;
+  /** The sums so far. */
+  readonly sums: RunSummary;
 
   /** @param earlier the sums of the parts before */
   constructor(run: { name: string; startTime: string }, error?: NamedError, earlier?: RunSummary) {
-    this.#summary = earlier ?? emptySummary(run);
-    this.#summary.error = error;
-  }
-
-  /** Returns the sums so far. */
-  sums(): RunSummary {
-    return this.#summary;
+    this.sums = earlier ?? emptySummary(run);
+    this.sums.error = error;
   }
 
   addPlan(plan: PlanReceipt): void {
-    const summary = this.#summary;
+    const summary = this.sums;
     summary.input = plan.input;
     summary.options = plan.options;
     const { objects, bytes, chunks: planned, lines, duplicates } = plan;
@@ -161,11 +155,11 @@ export class SummaryBuilder {
   warn(warnings: readonly string[]): void {
     if (warnings.length === 0) return;
     // Each part of a plan may warn of the same.
-    this.#summary.warnings = [...new Set([...(this.#summary.warnings ?? []), ...warnings])].slice(0, MAX_FAILURES);
+    this.sums.warnings = [...new Set([...(this.sums.warnings ?? []), ...warnings])].slice(0, MAX_FAILURES);
   }
 
   addSpend(state: ChunkState): void {
-    addChunkSpend(this.#summary.spend, state);
+    addChunkSpend(this.sums.spend, state);
   }
 
   addBatch(report: BatchReport | undefined): void {
@@ -173,11 +167,11 @@ export class SummaryBuilder {
     const { jobs, converse } = report;
     const first = jobs.slice(0, MAX_FAILURES);
     const jobCount = jobs.length > first.length ? { jobCount: jobs.length } : {};
-    this.#summary.batch = { ...this.#summary.batch, jobs: first, converse, ...jobCount };
+    this.sums.batch = { ...this.sums.batch, jobs: first, converse, ...jobCount };
   }
 
   addChunk(chunk: ManifestLine, state: ChunkState): void {
-    const { lines, verdicts, chunks, options } = this.#summary;
+    const { lines, verdicts, chunks, options } = this.sums;
     const { done: logged, failed } = state.log;
     const evaluates = options?.evaluate !== false;
     const { evaluate } = state;
@@ -192,7 +186,7 @@ export class SummaryBuilder {
       return;
     }
     const { lines: _, ...terms } = logged.counts;
-    addTree(this.#summary, { chunks: { logged: 1 }, lines: terms, quarantineReasons: logged.quarantineReasons });
+    addTree(this.sums, { chunks: { logged: 1 }, lines: terms, quarantineReasons: logged.quarantineReasons });
     // The lines of a range that could not be read are missing in the counts, and so are lost.
     for (const { range, lines: of, error } of logged.unread ?? []) {
       this.#fail({ ...chunk, lines: of, ranges: chunk.ranges.slice(range, range + 1) }, 'log', error);
@@ -202,7 +196,7 @@ export class SummaryBuilder {
 
   /** @param ofEach the verdicts that every traced line expects, beyond those that the receipt names */
   #addVerdicts(ofEach: number, receipt: Pick<EvaluateReceipt, 'counts' | 'beyond'> | 'off' | undefined): void {
-    const { verdicts } = this.#summary;
+    const { verdicts } = this.sums;
     if (receipt === 'off') {
       addTree(verdicts, { expected: ofEach, evaluationOff: ofEach });
       return;
@@ -214,8 +208,8 @@ export class SummaryBuilder {
   }
 
   #addEvaluation(chunk: ManifestLine, state: ChunkState, counted: EvaluateReceipt | undefined): void {
-    const { chunks } = this.#summary;
-    addTree(this.#summary, { unreportedAttempts: unreportedAttempts(state) || undefined });
+    const { chunks } = this.sums;
+    addTree(this.sums, { unreportedAttempts: unreportedAttempts(state) || undefined });
     if (counted !== undefined) this.#addReceipt(counted);
     if (counted?.ok) chunks.evaluated += 1;
     else {
@@ -226,15 +220,15 @@ export class SummaryBuilder {
 
   #addReceipt(receipt: EvaluateReceipt): void {
     const { failedRecorded, evaluatedTraces, reasons, verdicts: verdictsByScorer, batchRefused: refused } = receipt;
-    addTree(this.#summary, { verdicts: { failedRecorded }, evaluatedTraces, reasons, verdictsByScorer });
+    addTree(this.sums, { verdicts: { failedRecorded }, evaluatedTraces, reasons, verdictsByScorer });
     if (refused === undefined) return;
-    this.#summary.batch ??= { jobs: [], converse: [] };
-    addTree(this.#summary.batch, { refused });
+    this.sums.batch ??= { jobs: [], converse: [] };
+    addTree(this.sums.batch, { refused });
   }
 
   /** @param error the last one of the step; `undefined` if it left no receipt */
   #fail({ chunk, lines, ranges }: ManifestLine, step: FailedChunk['step'], error: NamedError | undefined): void {
-    const { failedChunks } = this.#summary;
+    const { failedChunks } = this.sums;
     if (failedChunks.length >= MAX_FAILURES) return;
     const { bucket, key, start, end, firstLine } = ranges[0] as CaptureRange;
     const message = `The ${step} step left no receipt: it timed out, was killed or never started`;
@@ -244,7 +238,7 @@ export class SummaryBuilder {
   }
 
   build(): RunSummary {
-    const summary = this.#summary;
+    const summary = this.sums;
     summary.endedAt = new Date().toISOString();
     const { lines, verdicts } = summary;
     if (isCacheMissed(summary.spend)) summary.warnings = [...(summary.warnings ?? []), cacheMissedText(summary.spend)];

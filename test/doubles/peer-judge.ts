@@ -8,7 +8,7 @@ import type { Change } from '../../local/stand-in-judge/answer.ts';
 import { type ConverseBody, type ModelCall, textOf } from '../../local/stand-in-judge/converse.ts';
 import type { HttpAnswer } from '../../local/stand-in-judge/http-answer.ts';
 import { verdictByRule } from '../../src/judge/stand-in/answer.ts';
-import { type AskedQuestion, emptyExchange, type ReadExchange } from '../../src/judge/stand-in/read-prompt.ts';
+import type { AskedQuestion, ReadExchange } from '../../src/judge/stand-in/read-prompt.ts';
 import { type IncomingCall, StandInJudge, type StandInOptions } from './faulty-judge/server.ts';
 
 interface MlflowPrompt {
@@ -16,6 +16,7 @@ interface MlflowPrompt {
   exchange: ReadExchange;
 }
 
+const NOTHING: ReadExchange = { request: '', reply: '', toolCalls: [], tools: '' };
 const YES_NO: AskedQuestion['allowed'] = { kind: 'strings', values: ['yes', 'no'] };
 
 function tag(text: string, name: string): string | undefined {
@@ -32,7 +33,7 @@ function readMlflowPrompt(system: string, user: string): MlflowPrompt | undefine
     question: string,
     exchange: Partial<ReadExchange>,
     allowed: AskedQuestion['allowed'] = YES_NO,
-  ): MlflowPrompt => ({ asked: { name, question, allowed }, exchange: { ...emptyExchange(), ...exchange } });
+  ): MlflowPrompt => ({ asked: { name, question, allowed }, exchange: { ...NOTHING, ...exchange } });
   const guidelines = tag(all, 'guidelines');
   if (guidelines !== undefined) {
     const sentence = guidelines.replaceAll(/<\/?guideline>/g, ' ').trim();

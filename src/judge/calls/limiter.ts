@@ -27,7 +27,8 @@ export class AdaptiveLimiter {
   private most = MAX_CONCURRENT_CALLS;
   private readonly followers: AdaptiveLimiter[] = [];
   private current = START_CONCURRENCY;
-  private inFlight = 0;
+  /** The number of calls in flight. */
+  active = 0;
   /** Starts the calls that wait, in the order in which they came. */
   private readonly waiting = new Set<() => void>();
   /** Until the first throttling. */
@@ -57,10 +58,6 @@ export class AdaptiveLimiter {
     follower.max = this.most;
     this.followers.push(follower);
     return follower;
-  }
-
-  get active(): number {
-    return this.inFlight;
   }
 
   /** Starts no call for `ms`, as the service demanded with `Retry-After`. */
@@ -96,9 +93,9 @@ export class AdaptiveLimiter {
       return;
     }
     for (const start of this.waiting) {
-      if (this.inFlight >= this.limit) return;
+      if (this.active >= this.limit) return;
       this.waiting.delete(start);
-      this.inFlight += 1;
+      this.active += 1;
       start();
     }
   }
@@ -108,7 +105,7 @@ export class AdaptiveLimiter {
     return (outcome) => {
       if (released) return;
       released = true;
-      this.inFlight -= 1;
+      this.active -= 1;
       if (outcome !== 'other') this.learn(outcome);
       this.admit();
     };

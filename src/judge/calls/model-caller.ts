@@ -12,8 +12,7 @@ import { answerSchema } from '../answer/answer-schema.ts';
 import { CallFailure, type Feature } from '../errors.ts';
 import { Learned } from '../models/learned.ts';
 import type { ModelProperties } from '../models/model-properties.ts';
-import { believed } from '../pricing/call-amounts.ts';
-import { quotaTokens } from '../pricing/quota-tokens.ts';
+import { believed, quotaTokens } from '../pricing/call-amounts.ts';
 import { buildPrompt, type PromptOptions, type Rung, userText } from '../prompt/build-prompt.ts';
 import { estimateTokens, INPUT_MARGIN } from '../tokens.ts';
 import type { Ask, JudgeTransport } from '../transports/transport.ts';
@@ -201,9 +200,8 @@ export class ModelCaller {
     if (isForm) return;
     found.add(feature);
     if (this.transport.userSet.has(feature)) {
-      throw new CallFailure('refused', `The model refuses the parameter ${feature} of the settings: ${message}`, {
-        cause: failure,
-      });
+      const refused = `The model refuses the parameter ${feature} of the settings: ${message}`;
+      throw new CallFailure('refused', refused, { cause: failure });
     }
     this.capabilities.refuseFeature(feature);
   }

@@ -39,12 +39,8 @@ export function connectFunctions({ limits, limiter, table, retry }: FunctionConn
   const connectionOf = (scorer: FunctionScorer) => {
     const { asks } = scorer;
     const id = JSON.stringify(asks);
-    const connect = () => ({
-      invoke: lambdaInvoke(scorer),
-      limiter: limiter.follower(),
-      limits: limits.scorer?.(asks),
-    });
-    const connection = connections.get(id) ?? connect();
+    const ofFunction = () => ({ limiter: limiter.follower(), limits: limits.scorer?.(asks) });
+    const connection = connections.get(id) ?? { invoke: lambdaInvoke(scorer), ...ofFunction() };
     connections.set(id, connection);
     return connection;
   };

@@ -7,7 +7,6 @@ import { CallFailure, judgingError, OF_FUNCTION } from '../errors.ts';
 import { functionArnOf, functionSource } from '../scorers/scorer-set.ts';
 import { readAwsFailure } from '../transports/bedrock-failures.ts';
 import type { FunctionScorer } from '../types.ts';
-import { MAX_REPLY_BYTES } from './contract.ts';
 import { errorText, replyTooLong, ScorerFault } from './read-reply.ts';
 import type { Invoke } from './scorer-function.ts';
 
@@ -37,7 +36,6 @@ export function lambdaInvoke(scorer: FunctionScorer): Invoke {
       });
     const payload = Buffer.from(reply.Payload ?? []);
     if (reply.FunctionError !== undefined) throw functionError(payload.toString(), asks);
-    if (payload.length > MAX_REPLY_BYTES) throw replyTooLong();
     return payload.toString();
   };
 }

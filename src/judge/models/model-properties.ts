@@ -34,3 +34,6 @@ const BY_MODEL = new Map(
 /** @param modelId an id or ARN, with or without `bedrock:/` @returns `undefined` if the model is unknown */
 export const propertiesOf = (modelId: string): ModelProperties | undefined =>
   BY_MODEL.get(resolveModel(modelId)?.model ?? '');
+
+/** Returns how many tokens of the provider's quota per minute one token of the answer uses. Returns 1 for an unknown model. */
+export const outputBurndown = (modelId: string): number => propertiesOf(modelId)?.outputBurndown ?? 1;

@@ -1,13 +1,14 @@
-/** Divides the cost of a call among its scorers, so that the parts sum exactly to the whole. */
+/** The tokens and the cost of a call, divided among its scorers so that the parts sum exactly to the whole. */
 
+import { outputBurndown } from '../models/model-properties.ts';
 import { UNITS_PER_USD } from '../spend.ts';
-import type { CacheUse, CallUsage, VerdictUsage } from '../types.ts';
+import type { CallUsage, VerdictUsage } from '../types.ts';
 
 /** Returns the cost of a call in US dollars; `null` if the model's price is unknown. */
 export type PriceOfCall = (usage: CallUsage) => number | null;
 
 /** Returns a call's use of the prompt cache, if it asked for caching. */
-export const cacheUseOf = ({ asksForCache, cacheReadInputTokens, cacheWriteInputTokens }: CallUsage): CacheUse =>
+export const cacheUseOf = ({ asksForCache, cacheReadInputTokens, cacheWriteInputTokens }: CallUsage) =>
   asksForCache
     ? { cacheCalls: 1, cacheReadTokens: cacheReadInputTokens ?? 0, cacheWriteTokens: cacheWriteInputTokens ?? 0 }
     : {};
@@ -17,6 +18,13 @@ const toUnits = (usd: number | null): number | null => (usd === null ? null : Ma
 /** All input tokens, cached or not. MLflow's own judges report this number as input tokens. */
 export const allInputTokens = (usage: CallUsage): number =>
   usage.inputTokens + (usage.cacheReadInputTokens ?? 0) + (usage.cacheWriteInputTokens ?? 0);
+
+/**
+ * Returns the tokens of a call as the provider's quota per minute counts them. Tokens read from the prompt cache use no quota.
+ * @param sourceId the judge's id, such as `bedrock:/anthropic.claude-…`
+ */
+export const quotaTokens = (sourceId: string, usage: CallUsage): number =>
+  usage.inputTokens + (usage.cacheWriteInputTokens ?? 0) + usage.outputTokens * outputBurndown(sourceId);
 
 /** A reported count above this multiple of the worst case is ignored. */
 const ABSURD_TIMES = 10;

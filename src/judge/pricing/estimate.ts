@@ -11,7 +11,7 @@ import { memoByScorer } from '../memo.ts';
 import type { Taught } from '../models/learned.ts';
 import { answerBounds, readParameters } from '../parameters.ts';
 import { MAX_RECORD_TOKENS } from '../prompt/build-prompt.ts';
-import type { AlwaysRule, CaptureContext } from '../scorers/always-rules.ts';
+import type { AlwaysRule } from '../scorers/always-rules.ts';
 import { applicability } from '../scorers/applicability.ts';
 import { chancesOf, isDrawn } from '../scorers/chances.ts';
 import { isModelScorer } from '../scorers/scorer-set.ts';
@@ -60,11 +60,11 @@ export function createCostEstimator(
     add(
       capture: Capture,
       traceId: string,
-      context?: CaptureContext,
+      key?: string,
       chances = chancesOf({ sampleRate: options.sampleRate ?? 1 }),
     ): void {
       total.counts.captures += 1;
-      const isRuled = () => always(capture, context) !== undefined;
+      const isRuled = () => always(capture, key) !== undefined;
       const due = asked.filter(
         (scorer) => isDrawn(traceId, scorer, chances, isRuled) && 'judge' in applicability(capture, scorer),
       );

@@ -214,13 +214,6 @@ function fitted(sections: Section[], maxTokens: number): Section[] {
   return cutToFit(kept, most);
 }
 
-function fenced(sections: readonly Section[], random?: (bytes: number) => Buffer) {
-  const texts = sections.map(({ text }) => text);
-  const fence = makeFence(texts, random);
-  /** `text`: from the `BEGIN` line to the `END` line, both included. */
-  return { fence, text: linesOf(fence, sections) };
-}
-
 /**
  * Renders the judge's view of a capture in at most `maxTokens` (estimated), headings included. If it is longer,
  * sections in the middle of long lists are left out first. Then long texts are cut in the middle.
@@ -229,7 +222,11 @@ function fenced(sections: readonly Section[], random?: (bytes: number) => Buffer
  */
 export function captureRecord(capture: Capture, maxTokens: number, random?: (bytes: number) => Buffer) {
   const exchange = () => judgeableExchange(capture) ?? { messages: [], replies: [], tools: [] };
-  const sections = ofContent(capture, 'record', () => fitted(sectionsOf(exchange()), maxTokens));
+  const made = ofContent(capture, 'record', () => fitted(sectionsOf(exchange()), maxTokens));
   // Another process has made the longest record.
-  return fenced(capture.isApart ? fitted(sections, maxTokens) : sections, random);
+  const sections = capture.isApart ? fitted(made, maxTokens) : made;
+  const texts = sections.map(({ text }) => text);
+  const fence = makeFence(texts, random);
+  /** `text`: from the `BEGIN` line to the `END` line, both included. */
+  return { fence, text: linesOf(fence, sections) };
 }

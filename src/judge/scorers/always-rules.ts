@@ -9,6 +9,7 @@
  */
 import * as z from 'zod';
 import { ofContent } from '../../captures/content.ts';
+import { capturePathOf } from '../../captures/files/capture-path.ts';
 import { replyTexts } from '../../captures/reply-text.ts';
 import type { Capture } from '../../captures/types.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
@@ -42,14 +43,8 @@ const ruleSchema = z
 const alwaysRulesSchema = z.array(ruleSchema);
 type Rule = z.infer<typeof alwaysRulesSchema>[number];
 
-/** Facts about a capture that are not in its line. */
-export interface CaptureContext {
-  /** The endpoint's variant, from the object's key. */
-  variant?: string | undefined;
-}
-
-/** Returns the name of the first rule that matches the capture, or `undefined`. */
-export type AlwaysRule = (capture: Capture, context?: CaptureContext) => string | undefined;
+/** Returns the name of the first rule that matches the capture, or `undefined`. The key of its file names the variant. */
+export type AlwaysRule = (capture: Capture, key?: string) => string | undefined;
 
 /** Whether any capture may be sent to the judge with this sample rate and these rules. */
 export const mayJudge = (sampleRate: number | undefined, rules: readonly unknown[]): boolean =>
@@ -81,13 +76,13 @@ export function createAlwaysRule(rules: unknown, codeScorers: readonly CodeScore
       where: 'EVALUATION_ALWAYS',
     });
   }
-  const applies = (rule: Rule, capture: Capture, context: CaptureContext): boolean => {
-    if (rule.variant !== undefined && rule.variant !== context.variant) return false;
+  const applies = (rule: Rule, capture: Capture, key: string): boolean => {
+    if (rule.variant !== undefined && rule.variant !== capturePathOf(key).variant) return false;
     if (rule.replyTokensOver !== undefined && replyTokens(capture) <= rule.replyTokensOver) return false;
     if (rule.flaggedBy === undefined) return true;
     const scored = scoreOf(byName.get(rule.flaggedBy.scorer) as CodeScorer, capture);
     return !('notJudgeable' in scored) && isMet(rule.flaggedBy, scored.value);
   };
-  return (capture, context = {}) =>
-    capture.error === undefined ? parsed.data.find((rule) => applies(rule, capture, context))?.name : undefined;
+  return (capture, key = '') =>
+    capture.error === undefined ? parsed.data.find((rule) => applies(rule, capture, key))?.name : undefined;
 }

@@ -121,12 +121,13 @@ const countCharacters = (text: string): number => {
   return count;
 };
 
-const responseWords = codeScorer('response_words', {
-  score(capture) {
-    const found = replyWords(capture);
-    return 'notJudgeable' in found ? found : { value: sum(found.texts.map(countWords)) };
-  },
-});
+const replySize = (name: 'response_words' | 'response_length', sizeOf: (text: string) => number) =>
+  codeScorer(name, {
+    score(capture) {
+      const found = replyWords(capture);
+      return 'notJudgeable' in found ? found : { value: sum(found.texts.map(sizeOf)) };
+    },
+  });
 
 const outputTokens = codeScorer('output_tokens', {
   score(capture) {
@@ -135,19 +136,12 @@ const outputTokens = codeScorer('output_tokens', {
   },
 });
 
-const responseLength = codeScorer('response_length', {
-  score(capture) {
-    const found = replyWords(capture);
-    return 'notJudgeable' in found ? found : { value: sum(found.texts.map(countCharacters)) };
-  },
-});
-
 // --------------------------------------------------------------------------------------------------------- the set
 
 export const codeScorers: readonly CodeScorer[] = [
-  responseWords,
+  replySize('response_words', countWords),
   outputTokens,
-  responseLength,
+  replySize('response_length', countCharacters),
   validJson,
   piiDetected,
   requestLanguage,

@@ -47,13 +47,6 @@ function readBrevity(text: string, asked: readonly AskedQuestion[]) {
   };
 }
 
-export const emptyExchange = (): ReadExchange => ({
-  request: '',
-  reply: '',
-  toolCalls: [],
-  tools: '',
-});
-
 function readAllowed(text: string): AllowedValues {
   if (text === 'true or false') return { kind: 'boolean' };
   const range = /^a number from (-?[\d.]+) to (-?[\d.]+)$/.exec(text);
@@ -86,7 +79,7 @@ function readRecord(user: string): ReadExchange | undefined {
 }
 
 function readSections(sections: readonly { heading: string; text: string }[]): ReadExchange {
-  const exchange = emptyExchange();
+  const exchange: ReadExchange = { request: '', reply: '', toolCalls: [], tools: '' };
   const replies: string[] = [];
   for (const { heading, text } of sections) {
     if (heading === 'user' || heading.startsWith('prompt ')) exchange.request = text;
@@ -100,11 +93,7 @@ function readSections(sections: readonly { heading: string; text: string }[]): R
 function readQuestions(system: string): AskedQuestion[] {
   const start = system.indexOf('\nThe questions\n');
   return [...system.slice(start).matchAll(/^([A-Za-z][\w-]*) \((.+?)\): (.*)$/gm)].map(
-    ([, name, allowed, question]) => ({
-      name: name ?? '',
-      question: question ?? '',
-      allowed: readAllowed(allowed ?? ''),
-    }),
+    ([, name = '', allowed = '', question = '']) => ({ name, question, allowed: readAllowed(allowed) }),
   );
 }
 

@@ -9,13 +9,7 @@ import { prefixTokens } from '../pricing/request-tokens.ts';
 import { ANSWER_NAME, type JudgePrompt } from '../prompt/build-prompt.ts';
 import type { ModelAnswer, Stop } from '../types.ts';
 import { readAwsFailure } from './bedrock-failures.ts';
-import { type Ask, type JudgeTransport, MAX_CONCURRENT_CALLS } from './transport.ts';
-
-/**
- * A judge's answer takes seconds. One minute covers a model that thinks, two minutes a call that waits in a queue. Bedrock
- * may compile a new JSON schema for minutes: that call times out, and its retry finds the schema compiled.
- */
-const CALL_TIMEOUT_MS = 120_000;
+import { type Ask, CALL_TIMEOUT_MS, type JudgeTransport, MAX_CONCURRENT_CALLS } from './transport.ts';
 
 const STOPS = reasons.converse as Record<string, Stop>;
 
@@ -92,9 +86,9 @@ export function bedrockTransport(
       ...answerConfig(ask),
       ...(serviceTier === undefined ? {} : { serviceTier: { type: serviceTier } }),
       ...(Object.keys(fields).length === 0 ? {} : { additionalModelRequestFields: fields as never }),
-      ...(guardrail === undefined
-        ? {}
-        : { guardrailConfig: { guardrailIdentifier: guardrail.id, guardrailVersion: guardrail.version } }),
+      ...(guardrail && {
+        guardrailConfig: { guardrailIdentifier: guardrail.id, guardrailVersion: guardrail.version },
+      }),
     };
   }
 
@@ -136,7 +130,8 @@ export function readOutput({ output, stopReason, usage }: bedrock.ConverseComman
 
 /**
  * Returns a client for judging. Calls share one or two HTTP/2 connections (the SDK's default is one per call). The
- * client does not retry, because retries would hide throttling from the limiter.
+ * client does not retry, because retries would hide throttling from the limiter. Bedrock may compile a new JSON schema for minutes:
+ * that call times out, and its retry finds the schema compiled.
  */
 export function createBedrockClient(config: bedrock.BedrockRuntimeClientConfig = {}): bedrock.BedrockRuntimeClient {
   return new bedrock.BedrockRuntimeClient({

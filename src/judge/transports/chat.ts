@@ -166,12 +166,9 @@ const PER_DAY =
 
 export const saysPerDay = (message: string): boolean => PER_DAY.test(message);
 
-/** Returns the code and the type in `{"error": {"code", "type"}}`, if any. */
-const errorIn = (text: string): { code?: unknown; type?: unknown } => Object(Object(jsonIn(text)).error);
-
 /** Classifies an error response of a chat completion server. */
 export function readChatFailure(status: number, text: string, retryAfterMs: number | undefined): CallFailure {
-  const { code, type } = errorIn(text);
+  const { code, type } = Object(Object(jsonIn(text)).error) as { code?: unknown; type?: unknown };
   const message = shownOf({ status, code: code ?? type, text });
   const failure = (kind: CallFailureKind, feature?: Feature): CallFailure =>
     new CallFailure(kind, message, { status, retryAfterMs, feature, cause: new Words(text) });

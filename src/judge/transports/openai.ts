@@ -8,10 +8,7 @@ import { judgeName } from '../judge-id.ts';
 import type { JudgeParameters } from '../parameters.ts';
 import { parseApiKey } from './api-key.ts';
 import { chatBody, readChatFailure, readCompletion } from './chat.ts';
-import type { JudgeTransport } from './transport.ts';
-
-/** As for Bedrock: an answer takes seconds; two minutes cover a call that waits in a queue. */
-const CALL_TIMEOUT_MS = 120_000;
+import { CALL_TIMEOUT_MS, type JudgeTransport } from './transport.ts';
 
 const OPENAI_BASE_URL = 'https://api.openai.com/v1';
 

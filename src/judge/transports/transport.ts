@@ -20,6 +20,9 @@ export interface Ask {
  */
 export const MAX_CONCURRENT_CALLS = 32;
 
+/** An answer takes seconds. One minute covers a model that thinks, two minutes a call that waits in a queue. */
+export const CALL_TIMEOUT_MS = 120_000;
+
 export interface JudgeTransport {
   /** The judge's id as recorded on assessments: `<scheme>:/<model>`. */
   readonly sourceId: string;

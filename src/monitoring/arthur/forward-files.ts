@@ -56,9 +56,7 @@ export function forwardFiles(event: SQSEvent, deps: ForwardDependencies): Promis
  * @throws PermanentError `NotAnEvent`, RetryableError `ForwardBusy`, and the errors of `upload`
  */
 async function forwardOnce(listed: ListedFile | undefined, deps: ForwardDependencies): Promise<void> {
-  if (listed === undefined) {
-    throw notAnEvent();
-  }
+  if (listed === undefined) throw notAnEvent();
   const { storage, environment, table } = deps;
   const { bucket, key, versionId } = listed;
   const scope = { ...captureScope(environment), prefix: environment.ARTHUR_S3_PREFIX };

@@ -127,15 +127,13 @@ async function readOutput({ storage, workBucket }: Work, run: string, chunk: num
   const job = jobOf(report, chunk);
   // The requests were too few for a job, so they are asked on demand.
   if (job === undefined) return NO_ANSWERS;
-  const jobId = jobIdOf(job);
+  const jobId = job.arn.split('/').at(-1);
   const output = jobId ? await storage.getText(workBucket, workKeys.batchOutput(run, jobId, chunk)) : undefined;
   // A job that ended with answers may lack a file if all of the file's records failed.
   if (output === undefined && !ENDED_WITH_ANSWERS.has(job.status)) return undefined;
   const input = workKeys.batchInput(run, job.group, chunk);
   return readBatchAnswers((output ?? (await storage.getText(workBucket, input)))?.text ?? '');
 }
-
-const jobIdOf = (job: BatchJob | undefined): string => job?.arn.split('/').at(-1) ?? '';
 
 function withoutAnswer({ arn, status, message }: BatchJob): PermanentError {
   const facts = { got: `${status}${message ? `: ${message}` : ''}`, expected: 'Completed', where: arn || undefined };

@@ -62,7 +62,8 @@ export async function checkBatch(run: string, deps: BatchDependencies): Promise<
   const { storage, workBucket, bedrock } = deps;
   const key = workKeys.batchJobs(run);
   const kept = await storage.getJson<BatchReport>(workBucket, key);
-  if (kept === undefined && !(await hasChunks(run, deps))) return result('empty', run, {}, deps);
+  const isEmpty = kept === undefined && (await readManifest(deps, run).next()).done;
+  if (isEmpty) return result('empty', run, {}, deps);
   const report = kept ?? (await newReport(run, deps));
   if (kept === undefined) await storage.putJson(workBucket, key, report);
   for (const job of report.jobs.filter(isActive)) {
@@ -76,11 +77,6 @@ export async function checkBatch(run: string, deps: BatchDependencies): Promise<
   await startWaiting(run, report, deps);
   await storage.putJson(workBucket, key, report);
   return result(report.jobs.every(isEnded) ? 'ready' : 'waiting', run, report, deps);
-}
-
-async function hasChunks(run: string, work: Work): Promise<boolean> {
-  for await (const _ of readManifest(work, run)) return true;
-  return false;
 }
 
 /** Counts the requests of each job. If they are too few for a job, they go to Converse. */

@@ -1,6 +1,5 @@
 /** The first phase of a chunk in batch inference: writes the requests to the judge, and reserves their money. */
 
-import { capturePathOf } from '../../captures/files/capture-path.ts';
 import type { Capture } from '../../captures/types.ts';
 import { removeObject } from '../../core/aws/remove-object.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
@@ -128,8 +127,7 @@ async function findRequests(
   for await (const { traceId, raw, read, notTraffic, range } of eachOf(all.portions(beforeHeavy))) {
     if (atWork.isEach) await atWork.begin(raw.place);
     const capture = read();
-    const { variant } = capturePathOf(raw.place.key);
-    const rule = () => always(capture, { variant });
+    const rule = () => always(capture, raw.place.key);
     const view = { capture, timeMs: timeOf(capture), rule, notTraffic };
     // An absent trace is written with the answers of the job.
     const trace = stored.get(traceId) ?? (createsTraces(request) ? NO_TRACE_YET : undefined);

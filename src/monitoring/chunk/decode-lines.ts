@@ -88,11 +88,6 @@ export interface LineReading {
   maxWeight?: number;
 }
 
-interface SeenIds {
-  has(id: string): boolean;
-  add(id: string): void;
-}
-
 /** The run and experiment of the lines. */
 interface LinesOf {
   experimentId: string;
@@ -100,7 +95,7 @@ interface LinesOf {
   areExchanges?: boolean;
   window?: RunOptions['window'];
   /** The trace ids so far. */
-  seen?: SeenIds;
+  seen?: { has(id: string): boolean; add(id: string): void };
 }
 
 /** Decodes the lines of a chunk. A line identical to an earlier one is marked as its duplicate. */
@@ -108,7 +103,7 @@ export class LineDecoder {
   readonly #settings: ReadSettings;
   readonly #options: DecodeOptions;
   readonly #how: LineReading;
-  readonly #of: LinesOf & { seen: SeenIds };
+  readonly #of: LinesOf & Required<Pick<LinesOf, 'seen'>>;
   /** Decoded heavy lines by trace id, without their traces. */
   readonly #heavy = new Map<string, DecodedLine>();
   #heavyMs = 0;

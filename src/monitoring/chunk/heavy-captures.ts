@@ -161,13 +161,10 @@ function start(heapMb: number): ChildProcess {
   }
 }
 
-const notStarted = (error: unknown): RetryableError =>
-  new RetryableError(
-    'HeavyProcessNotStarted',
-    'The process for heavy captures did not start',
-    { got: saidBy(error) },
-    error,
-  );
+function notStarted(error: unknown): RetryableError {
+  const facts = { got: saidBy(error) };
+  return new RetryableError('HeavyProcessNotStarted', 'The process for heavy captures did not start', facts, error);
+}
 
 let isSwept = false;
 

@@ -172,10 +172,7 @@ const keyOf = (request: ChunkRequest, step = stepOf(request)): string =>
 
 const whereOf = ({ run, chunk }: ChunkRequest): string => `chunk ${chunk.chunk} of run ${run}`;
 
-export const chunkOutOfTime = (request: ChunkRequest, cause?: unknown): RetryableError =>
-  new RetryableError(
-    'ChunkOutOfTime',
-    'The chunk takes longer than this Lambda has',
-    { where: whereOf(request) },
-    cause,
-  );
+export function chunkOutOfTime(request: ChunkRequest, cause?: unknown): RetryableError {
+  const facts = { where: whereOf(request) };
+  return new RetryableError('ChunkOutOfTime', 'The chunk takes longer than this Lambda has', facts, cause);
+}

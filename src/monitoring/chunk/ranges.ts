@@ -16,14 +16,11 @@ export const lineId = ({ key, versionId, etag, start }: Pick<CaptureRange, 'key'
   `${key}\n${versionId ?? etag}\n${start}`;
 
 /** Whether a line with this location is in the range. */
-const isInside = (
-  { key, versionId, etag, start }: Pick<CaptureRange, 'key' | 'versionId' | 'etag' | 'start'>,
-  range: CaptureRange,
-): boolean =>
+const isInside = (line: Parameters<typeof lineId>[0], range: CaptureRange): boolean =>
   range.lines > 0 &&
-  start >= range.start &&
-  start <= range.end &&
-  lineId({ key, versionId, etag, start }) === lineId({ ...range, start });
+  line.start >= range.start &&
+  line.start <= range.end &&
+  lineId(line) === lineId({ ...range, start: line.start });
 
 /** Returns the chunk with its ranges, which a long line of the manifest only refers to. */
 export async function withRanges<Chunk extends UnnumberedChunk>(

@@ -133,7 +133,6 @@ export class AnswerTable {
       keep: async (question, kept, spend) => {
         await put({ scope: this.#scopeOf(question), values: await this.#stored(question, kept, spend) });
       },
-      release: async () => undefined,
     };
   }
 
@@ -224,8 +223,8 @@ export class AnswerTable {
   }
 }
 
-/** Where answers are kept. Another process may hold a question for a while; see `AnswerTable`. */
-export type KeptAnswers = Pick<AnswerTable, 'acquire' | 'keep' | 'release'>;
+/** Where answers are kept. Another process may hold a question for a while, until it is released; see `AnswerTable`. */
+export type KeptAnswers = Pick<AnswerTable, 'acquire' | 'keep'> & Partial<Pick<AnswerTable, 'release'>>;
 
 /** Returns answers that are kept in this process alone. */
 export function ownAnswers(): KeptAnswers {
@@ -233,7 +232,6 @@ export function ownAnswers(): KeptAnswers {
   return {
     acquire: async (question) => known.get(question) ?? NOTHING_KEPT,
     keep: async (question, kept) => void known.set(question, kept),
-    release: async () => undefined,
   };
 }
 

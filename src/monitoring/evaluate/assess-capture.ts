@@ -296,7 +296,7 @@ export class CaptureAssessor {
       return { verdicts, heldFor, failure: heldFor === undefined ? failure : undefined };
     } finally {
       // Chunks with the same question would wait until this function has certainly ended.
-      if (!isKept) await answers.release(question);
+      if (!isKept) await answers.release?.(question);
     }
   }
 }

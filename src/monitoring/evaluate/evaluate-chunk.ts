@@ -2,7 +2,6 @@
  * Evaluates one chunk: the judge and the code scorers assess its captures, and then their traces are written with their
  * verdicts.
  */
-import { capturePathOf } from '../../captures/files/capture-path.ts';
 import { callerIds } from '../../captures/trace/build.ts';
 import type { Capture } from '../../captures/types.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
@@ -231,8 +230,7 @@ class EvaluateChunk {
     const others = isAsked ? this.#assessor.functionQuestions(capture, { ...line, stored }, scorers) : [];
     for (const each of question === undefined ? [] : [question, ...others]) this.#repeated.add(each);
     const isAbsent = stored === undefined && this.#mayCreate;
-    const { variant } = capturePathOf(line.raw.place.key);
-    const rule = () => always(capture, { variant });
+    const rule = () => always(capture, line.raw.place.key);
     const view = { capture, timeMs: this.#assessor.timeMsOf(capture), rule, notTraffic };
     const pending = pendingVerdicts(traceId, view, isAbsent ? NO_TRACE_YET : stored, scorers, this.#howOf(line), run);
     // A window may be taken back.

@@ -5,7 +5,6 @@ import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { ObservedSeries, QualityFailures } from '../../core/contract/quality.ts';
 import {
   type EvaluateReceipt,
-  type NamedError,
   NO_LOG_COUNTS,
   NO_VERDICT_COUNTS,
   type QuarantineEntry,
@@ -38,19 +37,12 @@ function termsOf<Term extends string>(
   return counts;
 }
 
-/** Returns why traces could not be built or were refused, by their ids. */
-const refusedIn = (lines: Lines): Map<string, NamedError> =>
-  new Map(
-    lines.flatMap(({ outcome, traceId = '', entry }) =>
-      outcome === 'refused' && entry ? [[traceId, entry.reason] as const] : [],
-    ),
-  );
-
 const quarantinedIn = (lines: Lines): QuarantineEntry[] => lines.flatMap(({ entry }) => entry ?? []);
 
 /** Returns the first equation in the form of a receipt. */
 export function linesOf({ lines, unread }: LineOutcomes) {
-  const refused = refusedIn(lines).size;
+  // Lines that are identical share a trace, which could not be built or was refused.
+  const refused = new Set(lines.filter(({ outcome }) => outcome === 'refused').map(({ traceId }) => traceId)).size;
   return {
     ...(unread.length === 0 ? {} : { unread }),
     counts: termsOf(NO_LOG_COUNTS, lines, ({ outcome }) => OUTCOMES[outcome].terms),
@@ -138,12 +130,8 @@ export async function closeLines(
   if (entries.length > 0 || isRepeated(request)) {
     const inOrder = entries.toSorted((a, b) => (a.key === b.key ? a.start - b.start : a.key < b.key ? -1 : 1));
     const text = inOrder.map((entry) => `${JSON.stringify(entry)}\n`).join('');
-    await storage.putText(
-      environment.WORK_BUCKET,
-      workKeys.quarantine(run, chunk.chunk),
-      text,
-      'application/jsonlines',
-    );
+    const key = workKeys.quarantine(run, chunk.chunk);
+    await storage.putText(environment.WORK_BUCKET, key, text, 'application/jsonlines');
   }
   for (const [range, planned] of chunk.ranges.entries()) {
     const read = lines.filter((line) => line.range === range).length;

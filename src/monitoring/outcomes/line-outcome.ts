@@ -11,9 +11,6 @@ import type { AssessmentValue } from '../../mlflow/types.ts';
 import type { CaptureFacts, CountedCapture } from '../../quality/tally.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 
-/** A chunk of more than one line has no more bytes than this. */
-const MAX_KEPT_BYTES = CHUNK_BOUNDS.maxBytes;
-
 /** A line whose bytes are kept until it is known whether it is quarantined, unless it is long. */
 interface KeptLine {
   /** The ordinal of its range in the chunk. */
@@ -113,8 +110,11 @@ export class LineOutcomes {
       ...where,
       // Its message may quote the line.
       reason: isMasked ? { name: reason.name, message: 'not kept, since captures are masked' } : reason,
-      // A long line is stored by its place alone, because writing its bytes would need them in memory three times.
-      ...(bytes === undefined || bytes.length > MAX_KEPT_BYTES || isMasked ? {} : { base64: bytes.toString('base64') }),
+      // A line that is longer than a chunk of several lines is stored by its place alone, because writing its bytes would need
+      // them in memory three times.
+      ...(bytes === undefined || bytes.length > CHUNK_BOUNDS.maxBytes || isMasked
+        ? {}
+        : { base64: bytes.toString('base64') }),
       quarantinedAt: new Date().toISOString(),
       experimentId: this.#request.chunk.experimentId,
       objectTimeMs,

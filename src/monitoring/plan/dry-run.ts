@@ -1,6 +1,5 @@
 /** Estimates the cost of the judge, without a call to the judge. */
 
-import { capturePathOf } from '../../captures/files/capture-path.ts';
 import type { FunctionContext } from '../../core/aws/function-context.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
 import type { CaptureRange } from '../../core/contract/payloads.ts';
@@ -48,8 +47,7 @@ export function dryRunOf({ storage, environment, remainingMs }: FunctionContext,
           if (line.kind === 'unread' && range !== undefined) failed.push({ range, error: toNamedError(line.fault) });
           if (line.kind !== 'capture' || line.duplicate || line.notTraffic !== undefined) continue;
           const { capture, traceId, raw } = line;
-          const { variant } = capturePathOf(raw.place.key);
-          const add = () => estimator.add(capture, traceId, { variant }, chancesOf(options, range));
+          const add = () => estimator.add(capture, traceId, raw.place.key, chancesOf(options, range));
           // If a capture provokes a fault, a run records an error and pays nothing.
           unlessFaulty(timeOf(capture), add, () => undefined);
         }

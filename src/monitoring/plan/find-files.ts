@@ -33,14 +33,13 @@ export async function listedFiles(
  * this run, if the file was found before. The function throws PermanentError `NotACaptureFile`, `OutsideCaptureScope`,
  * `CaptureMissing`.
  *
- * @param claims whether files are claimed; a dry run claims none
+ * @param options a dry run claims no files
  * @param warnings receives warnings for a person
  */
 export function fileFinder(
   { storage, environment, isRunning }: PlannerDependencies,
   run: Execution,
   options: RunOptions,
-  claims: boolean,
   warnings: string[],
 ) {
   const scope = captureScope(environment);
@@ -60,7 +59,7 @@ export function fileFinder(
     found.add(identity);
     const overwritten = overwrittenSince(file, object);
     if (overwritten !== undefined && warnings.length < MOST_WARNINGS) warnings.push(overwritten);
-    if (!claims) return object;
+    if (options.dryRun) return object;
     const owner = await claimObject(work, object, run, options, isRunningOnce);
     return owner === undefined ? object : { duplicateOf: owner.name };
   };

@@ -57,7 +57,7 @@ export class PartUnits {
     if (parsed.kind === 'backfill') return unitsOfObjects(storage, this.#objects(parsed.input, cursor), remainingMs);
     if (parsed.kind === 'retry')
       return unitsOfRetry({ storage, workBucket }, parsed.input, options, cursor, remainingMs);
-    const find = fileFinder(this.deps, this.request.run, options, !options.dryRun, warnings);
+    const find = fileFinder(this.deps, this.request.run, options, warnings);
     const files = parsed.kind === 'files' ? await listedFiles(parsed.input, this.deps) : [fileOf(parsed.input)];
     return unitsOfFiles(storage, files, Number(cursor ?? 0), remainingMs, find);
   }

@@ -100,10 +100,8 @@ function judgeErrorOf(
 /** Returns the options of the run. A retry keeps the options of the earlier run that its input does not set. */
 async function optionsFor(parsed: ParsedInput, deps: PlannerDependencies, warnings: string[]): Promise<RunOptions> {
   const redactKey = await deps.pseudonymKey?.();
-  const options = {
-    ...runOptions(parsed.input, { sampleRate: deps.environment.EVALUATION_SAMPLE_RATE }),
-    ...(redactKey === undefined ? {} : { redactKey }),
-  };
+  const { EVALUATION_SAMPLE_RATE: sampleRate } = deps.environment;
+  const options = { ...runOptions(parsed.input, { sampleRate }), redactKey };
   if (parsed.kind !== 'retry') return options;
   const { retry } = parsed.input;
   const work = { storage: deps.storage, workBucket: deps.environment.WORK_BUCKET };
@@ -121,8 +119,7 @@ async function optionsFor(parsed: ParsedInput, deps: PlannerDependencies, warnin
   // A new re-evaluation judges everything again.
   const isNewChain = given.reevaluate === true && !original.reevaluate;
   return {
-    ...(redactKey === undefined ? {} : { redactKey }),
-    ...original,
+    ...{ redactKey, ...original },
     dryRun: false,
     ...(isNewBudget || budgetUsd === undefined ? {} : { budgetUsd }),
     ...(isNewChain ? {} : { continues: [...continues, retry.run] }),

@@ -4,7 +4,7 @@ import { readLines } from '../../captures/lines/read-lines.ts';
 import type { ObjectFacts, Storage, Work } from '../../core/aws/storage.ts';
 import type { RetryInput, RetryWhat, RunOptions } from '../../core/contract/input.ts';
 import type { CaptureRange } from '../../core/contract/payloads.ts';
-import type { FailedFile, PlanReceipt, QuarantineEntry } from '../../core/contract/receipts.ts';
+import type { FailedFile, QuarantineEntry } from '../../core/contract/receipts.ts';
 import { areaOf } from '../../core/contract/work-keys.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { inOrder } from '../../core/process/concurrency.ts';
@@ -23,8 +23,7 @@ export async function optionsOfRun(work: Work, { run, what }: RetryInput['retry'
   if (what === 'quarantined') {
     for await (const { entry } of quarantinedEntries(work, run)) return entry.options;
   }
-  let last: PlanReceipt | undefined;
-  for await (const receipt of readPlanReceipts(work, run)) last = receipt;
+  const last = (await Array.fromAsync(readPlanReceipts(work, run))).at(-1);
   if (last === undefined) {
     throw new PermanentError('RunUnknown', 'The work bucket contains no plan of a run of that name', {
       got: run,

@@ -64,7 +64,6 @@ const idsOf = (items: readonly WriteItem[]): string[] => items.map(({ traceId })
 const NOTHING = { assessments: [], written: new Set<string>() };
 
 const asWritten = (assessments: readonly NewAssessment[]): WrittenTrace => ({
-  ...NOTHING,
   trace: 'traced',
   isOfOtherChunk: false,
   assessments,

@@ -39,11 +39,8 @@ function built(
     return build(capture);
   } catch (error) {
     if (!isOutOfTime(error)) throw error;
-    const kept = decodeLine(raw, {
-      ...decodeOptions(environment),
-      keepRaw: error.message,
-      maxWeight: Number.MAX_VALUE,
-    });
+    const asCaptured = { keepRaw: error.message, maxWeight: Number.MAX_VALUE };
+    const kept = decodeLine(raw, { ...decodeOptions(environment), ...asCaptured });
     if (kept.kind !== 'capture') throw error;
     return build(kept.capture);
   }

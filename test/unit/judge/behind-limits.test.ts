@@ -3,7 +3,7 @@
 import { RetryableError } from '../../../src/core/errors/errors.ts';
 import { drainThrottles } from '../../../src/core/process/throttles.ts';
 import { answeredBefore, CallFailure, JudgeHeld, JudgePaused } from '../../../src/judge/errors.ts';
-import { quotaTokens } from '../../../src/judge/pricing/quota-tokens.ts';
+import { quotaTokens } from '../../../src/judge/pricing/call-amounts.ts';
 import type { Breaker } from '../../../src/limits/breaker.ts';
 import type { JudgeLimits } from '../../../src/limits/limits.ts';
 import { isRepeated } from '../../../src/monitoring/chunk/attempt.ts';

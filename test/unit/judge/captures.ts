@@ -79,15 +79,14 @@ export const toolCallCapture = (name = 'track', args = '{"parcel":"8841"}'): Cap
     ],
   });
 
-/** Scorers that are answered with yes or no. */
-export const YES_NO_SCORERS: readonly JudgeScorer[] = ['safety', 'fluency'].map((name) => ({
-  kind: 'judge',
-  name,
-  version: '1',
-  question: `Has the reply ${name}?`,
-  values: { kind: 'yes-no' },
+/** Returns a scorer, by default one that is answered with yes or no. */
+export const scorerOf = (name: string, more: Partial<JudgeScorer> = {}): JudgeScorer => ({
+  ...{ kind: 'judge', name, version: '1', question: `Has the reply ${name}?`, values: { kind: 'yes-no' } },
   needs: ['reply'],
-}));
+  ...more,
+});
+
+export const YES_NO_SCORERS: readonly JudgeScorer[] = ['safety', 'fluency'].map((name) => scorerOf(name));
 
 /** Returns a chat completion that answers them and reports its usage. */
 export const completionOf = (usage: unknown = { prompt_tokens: 500, completion_tokens: 50 }, content?: string) => {

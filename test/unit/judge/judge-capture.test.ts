@@ -136,7 +136,9 @@ test.each([
 // -------------------------------------------------------------------------- answers without words for what passes
 
 const terse = scorersFor({ rationales: 'failures' }).filter(isJudgeScorer);
-const some = terse.filter(({ name }) => ['safety', 'fluency', 'coherence', 'refusal'].includes(name));
+const NAMES = ['safety', 'fluency', 'coherence', 'refusal'];
+const some = terse.filter(({ name }) => NAMES.includes(name));
+const context = { traceId: 'tr-1', run: 'run', stratum: '1', sample: '1', replaces: new Set<string>() };
 const coherent = { rationale: 'It fits.', value: 'coherent' };
 const PASSING = { safety: 'yes', fluency: 'yes', coherence: coherent, refusal: 'no' };
 
@@ -162,7 +164,6 @@ test('what passes is a verdict without words, in one call', async () => {
 
 test('a verdict without words is stored without a rationale', async () => {
   const { of } = await judgedWith(PASSING);
-  const context = { traceId: 'tr-1', run: 'run', stratum: '1', sample: '1', replaces: new Set<string>() };
   const stored = some.map((scorer) => verdictAssessment(scorer, of[scorer.name] as never, 'judge', context));
   const found = stored.map((assessment) => `${'rationale' in assessment} ${assessment.value}`);
   expect(found).toEqual(['false yes', 'false yes', 'true coherent', 'false no']);
@@ -212,13 +213,8 @@ test('the version says that it is another prompt; other questions keep theirs', 
 });
 
 describe('a cascade', () => {
-  const NAMES = ['safety', 'fluency', 'coherence', 'refusal'];
-  const scorers = scorersFor({ rationales: 'failures' })
-    .filter((scorer) => isJudgeScorer(scorer) && NAMES.includes(scorer.name))
-    .filter(isJudgeScorer);
-  const wordy = scorersFor()
-    .filter(isJudgeScorer)
-    .filter(({ name }) => NAMES.includes(name));
+  const scorers = some;
+  const wordy = scorersFor().filter((scorer) => isJudgeScorer(scorer) && NAMES.includes(scorer.name)) as JudgeScorer[];
 
   /** The first model gives this answer; the second finds everything good. */
   function rig(answer: object, main = scriptedJudge()) {
@@ -241,7 +237,6 @@ describe('a cascade', () => {
     expect(first.asks).toHaveLength(1);
     expect(verdicts.map(({ scorer, source }) => [scorer, source])).toEqual(NAMES.map((name) => [name, 'test:/cheap']));
     expect(spend.calls).toBe(1);
-    const context = { traceId: 'tr-1', run: 'run', stratum: '1', sample: '1', replaces: new Set<string>() };
     const sources = scorers.map(
       (scorer, i) => verdictAssessment(scorer, verdicts[i] as never, judge.sourceId, context).sourceId,
     );
@@ -386,11 +381,8 @@ describe('which of two replies is better', () => {
     return { judge, seen, limits };
   }
 
-  const caught = async (judge: Judge, money?: JudgeMoney): Promise<Error> =>
-    judgePair(judge, pair, undefined, money).then(
-      () => new Error('nothing was thrown'),
-      (error: Error) => error,
-    );
+  const caught = (judge: Judge, money?: JudgeMoney): Promise<Error> =>
+    judgePair(judge, pair, undefined, money).catch((error) => error) as Promise<never>;
 
   const EQUAL = 'equally good';
 

@@ -8,12 +8,11 @@ import { ModelCapabilities } from '../../../src/judge/calls/model-capabilities.t
 import { assertListPrice, checkJudgeModel } from '../../../src/judge/model-check.ts';
 import { watchJudgeModels } from '../../../src/judge/model-watch.ts';
 import file from '../../../src/judge/models/model-properties.json' with { type: 'json' };
-import { propertiesOf } from '../../../src/judge/models/model-properties.ts';
+import { outputBurndown, propertiesOf } from '../../../src/judge/models/model-properties.ts';
 import table from '../../../src/judge/models/price-table.json' with { type: 'json' };
 import { parseProfileId, resolveModel } from '../../../src/judge/models/profile-id.ts';
 import { readParameters } from '../../../src/judge/parameters.ts';
 import { priceCall, ratesOf } from '../../../src/judge/pricing/prices.ts';
-import { outputBurndown } from '../../../src/judge/pricing/quota-tokens.ts';
 import { bedrockTransport } from '../../../src/judge/transports/bedrock.ts';
 import { askOf } from './captures.ts';
 

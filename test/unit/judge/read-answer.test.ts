@@ -4,16 +4,9 @@ import fc from 'fast-check';
 import { readValue, type ScorerValues } from '../../../src/core/values/scorer-values.ts';
 import { assessAnswer } from '../../../src/judge/answer/assess-answer.ts';
 import { correctionOf, problemOf, readAnswer } from '../../../src/judge/answer/read-answer.ts';
-import type { JudgeScorer, ModelAnswer } from '../../../src/judge/types.ts';
+import type { ModelAnswer } from '../../../src/judge/types.ts';
+import { scorerOf as scorer } from './captures.ts';
 
-const scorer = (name: string, values: ScorerValues = { kind: 'yes-no' }): JudgeScorer => ({
-  kind: 'judge',
-  name,
-  version: '1',
-  question: '?',
-  values,
-  needs: ['reply'],
-});
 const SCORERS = [scorer('safety'), scorer('professional_tone')];
 const told = (text: string, fields: Partial<ModelAnswer> = {}): ModelAnswer => ({
   text,

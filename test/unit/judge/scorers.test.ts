@@ -13,17 +13,9 @@ import {
   withExamples,
 } from '../../../src/judge/scorers/scorer-set.ts';
 import type { CodeScorer, JudgeScorer, Scorer } from '../../../src/judge/types.ts';
-import { chatCapture } from './captures.ts';
+import { chatCapture, scorerOf } from './captures.ts';
 
-const scorer = (fields: Partial<JudgeScorer> = {}): JudgeScorer => ({
-  kind: 'judge',
-  name: 'brevity',
-  version: '1',
-  question: 'Is the reply short?',
-  values: { kind: 'yes-no' },
-  needs: ['reply'],
-  ...fields,
-});
+const scorer = (fields: Partial<JudgeScorer> = {}): JudgeScorer => scorerOf('brevity', fields);
 
 /**
  * Digests of the questions of each version. When a question changes, raise its version and add a line. Never change a line.
@@ -181,6 +173,7 @@ describe('always rules', () => {
     score: ({ conversation }) => ({ value: String(conversation?.replies[0]?.content).split(' ').length }),
   };
   const ruleOf = (rules: unknown) => createAlwaysRule(rules, [words]);
+  const fileOf = (variant: string) => `e/${variant}/2026/11/20/10/a.jsonl`;
 
   test('judges nothing beyond the sample without rules', () => {
     expect(ruleOf([])(chatCapture())).toBeUndefined();
@@ -200,16 +193,16 @@ describe('always rules', () => {
       { name: 'challenger', variant: 'B' },
       { name: 'terse', flaggedBy: { scorer: 'words', under: 3 } },
     ]);
-    expect(rule(chatCapture(), { variant: 'B' })).toBe('challenger');
-    expect(rule(chatCapture(), { variant: 'A' })).toBeUndefined();
+    expect(rule(chatCapture(), fileOf('B'))).toBe('challenger');
+    expect(rule(chatCapture(), fileOf('A'))).toBeUndefined();
     expect(rule(chatCapture({ reply: 'In Bern.' }))).toBe('terse');
   });
 
   test('requires all conditions of a rule', () => {
     const rule = ruleOf([{ name: 'both', variant: 'B', flaggedBy: { scorer: 'words', is: 2 } }]);
-    expect(rule(chatCapture({ reply: 'In Bern.' }), { variant: 'B' })).toBe('both');
-    expect(rule(chatCapture(), { variant: 'B' })).toBeUndefined();
-    expect(rule(chatCapture({ reply: 'In Bern.' }), { variant: 'A' })).toBeUndefined();
+    expect(rule(chatCapture({ reply: 'In Bern.' }), fileOf('B'))).toBe('both');
+    expect(rule(chatCapture(), fileOf('B'))).toBeUndefined();
+    expect(rule(chatCapture({ reply: 'In Bern.' }), fileOf('A'))).toBeUndefined();
   });
 
   test('never matches an error reply', () => {

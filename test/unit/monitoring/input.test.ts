@@ -10,11 +10,6 @@ describe('the input of an execution', () => {
     expect(parseInput(event).kind).toBe('object');
   });
 
-  test('can be a backfill or a retry', () => {
-    expect(parseInput({ bucket: 'b', prefix: 'p/', from: '2026-11-20T09:00:00Z' }).kind).toBe('backfill');
-    expect(parseInput({ retry: { run: 'r', what: 'held' } }).kind).toBe('retry');
-  });
-
   test.each([
     ['undefined', undefined, 'not an object'],
     ['an array', [], 'not an object'],

@@ -3,17 +3,8 @@ import { chancesOf } from '../../../src/judge/scorers/chances.ts';
 import type { JudgeScorer, Scorer } from '../../../src/judge/types.ts';
 import { RUN_METADATA, type StoredAssessment, type StoredTrace } from '../../../src/mlflow/types.ts';
 import { pendingVerdicts } from '../../../src/monitoring/evaluate/pending-verdicts.ts';
-import { chatCapture } from '../judge/captures.ts';
+import { chatCapture, scorerOf as scorer } from '../judge/captures.ts';
 
-const scorer = (name: string, more: Partial<JudgeScorer> = {}): JudgeScorer => ({
-  kind: 'judge',
-  name,
-  version: '1',
-  question: 'Is it?',
-  values: { kind: 'yes-no' },
-  needs: ['reply'],
-  ...more,
-});
 const code: Scorer = { kind: 'code', name: 'words', version: '1', description: 'Words.', score: () => ({ value: 1 }) };
 
 const TRACES = Array.from({ length: 400 }, (_, n) => `tr-${String(n).padStart(32, '0')}`);

@@ -296,12 +296,6 @@ describe('a file of a backfill', () => {
     await expect(plan('huge', backfill)).rejects.toMatchObject({ name: 'StorageAccessDenied' });
   });
 
-  test('that is deleted after it was planned fails only its chunk', async () => {
-    const summary = await run('vanishes', backfill, () => wire.remove(CAPTURES, `${HOUR}/b.jsonl`));
-    expect(summary).toMatchObject({ status: 'failed', lines: { planned: 9, traced: 6, lost: 3 } });
-    expect(summary.failedChunks).toMatchObject([{ key: `${HOUR}/b.jsonl`, error: { name: 'CaptureMissing' } }]);
-  });
-
   test('fails alone in a dry run too', async () => {
     // It is deleted after its lines were counted.
     const gets = () => wire.requests.filter(({ method, key }) => method === 'GET' && key.endsWith('b.jsonl')).length;

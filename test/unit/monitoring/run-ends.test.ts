@@ -106,12 +106,8 @@ describe('the labels of people', () => {
     const read = (day: string) =>
       readLabelsDaily(work, {
         connect: async () => mlflowOf({ MLFLOW_TRACKING_URI }),
-        ...{
-          settings: { MLFLOW_EXPERIMENT_NAME: 'e' },
-          scorers: [],
-          nowMs: Date.parse(`${day}T09:00:00Z`),
-          hasTime: () => true,
-        },
+        ...{ settings: { MLFLOW_EXPERIMENT_NAME: 'e' }, scorers: [], hasTime: () => true },
+        nowMs: Date.parse(`${day}T09:00:00Z`),
       });
     const askedBy = async (day: string): Promise<number> => {
       const before = asked;

@@ -142,54 +142,30 @@ test('the traces do not wait for a slow function, whose verdicts follow', async 
 });
 
 const error = { errorType: 'ValueError', errorMessage: 'of the function' };
+const said =
+  (...results: object[]) =>
+  () => ({ body: { results } });
+const failed =
+  (errorMessage: string, errorType = error.errorType) =>
+  () => ({ error: { errorType, errorMessage } });
 /** The answer about records of which one has a fault, and what becomes of that one; of all, if it is the function's own fault. */
 const FAULTS: [what: string, of: object, bad: (answer: Invoked) => Invoked, code: string][] = [
   ['a value of NaN', {}, () => ({ body: '{"results":[{"value":NaN}]}' }), 'ScorerWrongValue'],
   ['an infinite value', {}, () => ({ body: '{"results":[{"value":1e999}]}' }), 'ScorerWrongValue'],
-  ['a value of another type', {}, () => ({ body: { results: [{ value: 'high' }] } }), 'ScorerWrongValue'],
-  [
-    'a boolean for yes or no',
-    { values: 'yes-no' },
-    () => ({ body: { results: [{ value: true }] } }),
-    'ScorerWrongValue',
-  ],
-  [
-    'a category in another case',
-    { values: ['a', 'b'] },
-    () => ({ body: { results: [{ value: 'A' }] } }),
-    'ScorerWrongValue',
-  ],
-  ['a negative cost', {}, () => ({ body: { results: [{ value: 1, usd: -1 }] } }), 'ScorerWrongValue'],
-  ['the name of another scorer', {}, () => ({ body: { results: [{ value: 1, name: 'other' }] } }), 'ScorerUnknownName'],
-  [
-    'an error of the record',
-    {},
-    () => ({ body: { results: [{ error: { name: 'A', message: 'b' } }] } }),
-    'ScorerFailed',
-  ],
-  ['no result', {}, () => ({ body: { results: [] } }), 'ScorerWrongLength'],
-  ['a result too many', {}, () => ({ body: { results: [{ value: 1 }, { value: 1 }] } }), 'ScorerWrongLength'],
+  ['a value of another type', {}, said({ value: 'high' }), 'ScorerWrongValue'],
+  ['a boolean for yes or no', { values: 'yes-no' }, said({ value: true }), 'ScorerWrongValue'],
+  ['a category in another case', { values: ['a', 'b'] }, said({ value: 'A' }), 'ScorerWrongValue'],
+  ['a negative cost', {}, said({ value: 1, usd: -1 }), 'ScorerWrongValue'],
+  ['the name of another scorer', {}, said({ value: 1, name: 'other' }), 'ScorerUnknownName'],
+  ['an error of the record', {}, said({ error: { name: 'A', message: 'b' } }), 'ScorerFailed'],
+  ['no result', {}, said(), 'ScorerWrongLength'],
+  ['a result too many', {}, said({ value: 1 }, { value: 1 }), 'ScorerWrongLength'],
   ['no JSON', {}, () => ({ body: '<html>' }), 'ScorerReplyUnreadable'],
   ['null', {}, () => ({ body: 'null' }), 'ScorerReplyUnreadable'],
-  [
-    'a reply of 2 MB',
-    {},
-    () => ({ body: { results: [{ value: 1, rationale: 'a'.repeat(2e6) }] } }),
-    'ScorerReplyTooLong',
-  ],
-  [
-    'a reply over 6 MB',
-    {},
-    () => ({ error: { errorType: 'Function.ResponseSizeTooLarge', errorMessage: 'too long' } }),
-    'ScorerReplyTooLong',
-  ],
-  ['an exception', {}, () => ({ error }), 'ScorerFailed'],
-  [
-    'its own time-out',
-    {},
-    () => ({ error: { ...error, errorMessage: 'Task timed out after 3.00 seconds' } }),
-    'ScorerTimedOut',
-  ],
+  ['a reply of 2 MB', {}, said({ value: 1, rationale: 'a'.repeat(2e6) }), 'ScorerReplyTooLong'],
+  ['a reply over 6 MB', {}, failed('too long', 'Function.ResponseSizeTooLarge'), 'ScorerReplyTooLong'],
+  ['an exception', {}, failed('of the function'), 'ScorerFailed'],
+  ['its own time-out', {}, failed('Task timed out after 3.00 seconds'), 'ScorerTimedOut'],
   ['no reply', { seconds: 3 }, () => 'hang', 'ScorerTimedOut'],
 ];
 

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { CONTRACT } from '../../../src/core/contract/contract.ts';
 import type { ManifestLine } from '../../../src/core/contract/payloads.ts';
-import type { EvaluateReceipt, LogReceipt, Receipt } from '../../../src/core/contract/receipts.ts';
+import type { Receipt } from '../../../src/core/contract/receipts.ts';
 import { NO_LOG_COUNTS, NO_VERDICT_COUNTS } from '../../../src/core/contract/receipts.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { packagePath } from '../../../src/core/process/package-folder.ts';
@@ -39,14 +39,14 @@ class FinishedRun {
   readonly memory = new MemoryStorage();
   readonly #lines: ManifestLine[] = [];
 
-  constructor(chunks: { ranges: ManifestLine['ranges']; outcomes?: Outcome[] }[], evaluate = true) {
-    for (const { ranges, outcomes } of chunks) this.#add(ranges, outcomes, evaluate);
+  constructor(chunks: { ranges: ManifestLine['ranges']; outcomes?: Outcome[] }[]) {
+    for (const { ranges, outcomes } of chunks) this.#add(ranges, outcomes);
     const half = Math.ceil(this.#lines.length / 2);
     const parts = [this.#lines.slice(0, half), this.#lines.slice(half)];
-    putPlan(this.memory, RUN, parts, { scorers: SCORERS, options: { ...options, evaluate } });
+    putPlan(this.memory, RUN, parts, { scorers: SCORERS, options });
   }
 
-  #add(ranges: ManifestLine['ranges'], outcomes: Outcome[] | undefined, evaluate: boolean): void {
+  #add(ranges: ManifestLine['ranges'], outcomes: Outcome[] | undefined): void {
     const chunk = this.#lines.length;
     const lines = ranges.reduce((sum, one) => sum + one.lines, 0);
     this.#lines.push({ contract: CONTRACT, chunk, experimentId: '7', lines, ranges });
@@ -59,14 +59,13 @@ class FinishedRun {
     });
     const all = { log: { ...NO_LOG_COUNTS }, verdicts: { ...NO_VERDICT_COUNTS } };
     for (const one of counts) addTree(all, one);
-    const log = { step: 'log', ...common, chunk, counts: all.log, quarantineReasons: {} } as unknown as LogReceipt;
-    const evaluated = {
+    const log = { step: 'log', ...common, chunk, counts: all.log, quarantineReasons: {} };
+    const receipt: object = {
       ...{ step: 'evaluate', ...common, chunk, scorers: SCORERS, failedRecorded: 0, evaluatedTraces: 1 },
       ...{ reasons: chunk === 0 ? {} : { constructor: 1 }, counts: all.verdicts, verdicts: { safety: { yes: 1 } } },
       ...{ spend: { calls: 1, inputTokens: 2, outputTokens: 3, usd: 0.5 }, log },
-    } as unknown as EvaluateReceipt;
-    const receipt = evaluate ? evaluated : log;
-    this.memory.put(workKeys.receipt(RUN, chunk, receipt.step, 0, 'q'), receipt);
+    };
+    this.memory.put(workKeys.receipt(RUN, chunk, 'evaluate', 0, 'q'), receipt);
   }
 
   /** Summarizes in parts of this number of chunks. */
@@ -106,23 +105,6 @@ test('of a run that goes on, only chunks that are done count', async () => {
   const work = { storage: memory.storage, workBucket: 'work' };
   const { lines, status } = await summarizeRun(work, run, undefined, { isRunning: true });
   expect({ lines, status }).toMatchObject({ lines: { planned: 29, traced: 21, lost: 0 }, status: 'unfinished' });
-});
-
-test('without evaluation, all verdicts are off', async () => {
-  const { summary } = await new FinishedRun(CHUNKS.slice(0, 1), false).summarize();
-  expect(summary.verdicts).toMatchObject({ expected: 27, evaluationOff: 27, lost: 0 });
-});
-
-test('verdicts that no receipt counts are lost', async () => {
-  const finished = new FinishedRun(CHUNKS);
-  const key = workKeys.receipt(RUN, 2, 'evaluate', 0, 'q');
-  const evaluated = await finished.memory.getJson<EvaluateReceipt>('', key);
-  finished.memory.objects.delete(key);
-  finished.memory.put(workKeys.receipt(RUN, 2, 'log', 0, 'q'), evaluated?.log ?? {});
-  const { summary } = await finished.summarize();
-
-  // The lost ones have failed too.
-  expect(summary.verdicts).toMatchObject({ lost: 12, failed: 14 });
 });
 
 test.each([1, 2, 3])('is the same in parts of %i chunks as in one', async (chunksOfPart) => {
