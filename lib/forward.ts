@@ -15,7 +15,7 @@ import type { Settings } from '../src/core/settings/schema.ts';
 import { grantPseudonymKey, grantSecret } from './access/allow.ts';
 import { grantCaptureRead } from './access/capture.ts';
 import { grantMlflow } from './access/mlflow.ts';
-import { type Alarms, lateOrLost } from './alarms.ts';
+import { lateOrLost } from './alarms.ts';
 import { grantItems, grantSentTraces } from './item-table.ts';
 import { PERIOD, runMetric } from './metrics.ts';
 import { escapeWildcard, ObjectEvents, TIMEOUTS_HIDDEN } from './object-rule.ts';
@@ -38,15 +38,8 @@ const PARTS_AT_ONCE = 1;
 /** MLflow and the receiver get the requests of at most so many functions. */
 const SENDERS_AT_ONCE = 4;
 
-/** A function that sends what new objects have. */
-export interface Sender {
-  sender: PipelineFunction;
-  /** Adds the alarm about what does not arrive. */
-  alarm(alarms: Alarms): void;
-}
-
-/** Sends new capture files to Arthur. */
-export function arthurSender(scope: Construct, { settings, workBucket, budget }: StackContext): Sender {
+/** Sends new capture files to Arthur. @returns the function, and what counts that does not arrive, with its alarm */
+export function arthurSender(scope: Construct, { settings, workBucket, budget }: StackContext) {
   const { forwardRule: ruleName, forwardQueue: queueName } = resourceNames(settings.STACK_PREFIX);
   const prefix = settings.ARTHUR_S3_PREFIX ?? settings.DATA_CAPTURE_S3_PREFIX;
   const events = new ObjectEvents(scope, 'Forward', {
@@ -67,11 +60,11 @@ export function arthurSender(scope: Construct, { settings, workBucket, budget }:
   events.read(sender, { batchSize: FILES_AT_ONCE, concurrency: FORWARDERS_AT_ONCE });
   events.letPostpone(sender);
   const metric = notArrived(events, settings, 'Files that did not reach Arthur', 'ForwardUntaken', 'ForwardLate');
-  return { sender, alarm: (alarms) => alarms.add('ForwardFailed', { metric }) };
+  return { sender, alarm: 'ForwardFailed', metric } as const;
 }
 
-/** Sends spans and verdicts to an OpenTelemetry receiver. */
-export function otlpSender(scope: Construct, { settings, workBucket, budget, environment }: StackContext): Sender {
+/** Sends spans and verdicts to an OpenTelemetry receiver. @returns the same */
+export function otlpSender(scope: Construct, { settings, workBucket, budget, environment }: StackContext) {
   const events = new ObjectEvents(scope, 'Otlp', {
     settings,
     ruleName: resourceNames(settings.STACK_PREFIX).otlpRule,
@@ -97,7 +90,7 @@ export function otlpSender(scope: Construct, { settings, workBucket, budget, env
   events.letPostpone(sender);
   const label = 'Spans and verdicts that did not reach the receiver';
   const metric = notArrived(events, settings, label, 'OtlpRejected', 'OtlpLate');
-  return { sender, alarm: (alarms) => alarms.add('OtlpFailed', { metric }) };
+  return { sender, alarm: 'OtlpFailed', metric } as const;
 }
 
 /** Counts what the receiver did not take, and late messages, beside the queue's own. */

@@ -53,7 +53,7 @@ export function monitor(scope: Construct, settings: Settings) {
     replaysNotEnded: replay.notEnded,
     functions: [...Object.values(functions), ...optional.map((each) => each.function)],
   });
-  for (const { alarm } of senders) alarm(alarms);
+  for (const { alarm, metric } of senders) alarms.add(alarm, { metric });
   truth.alarm(alarms, settings);
   const { topic } = alarms;
   const quality = qualityAlarms(new Construct(scope, 'Quality'), settings, topic, summarizer);

@@ -13,15 +13,11 @@ export const grantCaptureRead = (role: Role, settings: Settings, prefix = settin
     why: 'The capture files of this endpoint: SageMaker names them by variant, hour and a random id.',
   });
 
-interface ReadPlace {
-  bucket: string;
-  /** Prefix of the keys; empty for the whole bucket. */
-  prefix: string;
-  /** The ARN of the bucket's key, if it is a customer key. */
-  key: string | undefined;
-  /** Reason why the names of the objects are unknown. */
-  why: string;
-}
+/**
+ * `prefix`: of the keys; empty for the whole bucket. `why`: the reason why the names of the objects are unknown. `key`: the ARN of the
+ * bucket's key, if it is a customer key.
+ */
+type ReadPlace = Record<'bucket' | 'prefix' | 'why', string> & { key: string | undefined };
 
 /**
  * Grants reading a location in a bucket of the stack's account. The name alone may belong to a bucket of any account.

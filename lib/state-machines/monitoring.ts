@@ -4,24 +4,20 @@
  *
  * It uses JSONPath throughout. The state stays small, since it contains no results of children and no payloads.
  */
-import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import * as sfn from 'aws-cdk-lib/aws-stepfunctions';
 import type { LambdaInvoke } from 'aws-cdk-lib/aws-stepfunctions-tasks';
 import { Construct } from 'constructs';
 import { MOST_KILLS } from '../../src/core/contract/execution.ts';
 import type { BatchPhase } from '../../src/core/contract/payloads.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
-import type { Settings } from '../../src/core/settings/schema.ts';
 import type { MonitoringFunctions } from '../monitoring-functions.ts';
+import type { StackContext } from '../pipeline-function.ts';
 import { batchStates } from './batch.ts';
 import { pipelineStateMachine, RUN } from './pipeline.ts';
 import { EVALUATE_CHUNK_RETRIES, LAMBDA_ENDED_ERRORS, LOG_CHUNK_RETRIES, STORE_RETRIES } from './retries.ts';
 import { endBySummary, type Invocation, invoke, type MAPS, overManifest } from './states.ts';
 
-interface MonitoringStateMachineProps extends MonitoringFunctions {
-  settings: Settings;
-  workBucket: IBucket;
-}
+type MonitoringStateMachineProps = MonitoringFunctions & Pick<StackContext, 'settings' | 'workBucket'>;
 
 /** Paths at which the states of a chunk find their input. */
 interface ChunkPlace {

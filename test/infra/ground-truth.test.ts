@@ -66,6 +66,8 @@ it('knows the scorers whose questions labels may answer, those of guidelines too
 });
 
 it('watches all functions that are optional by one alarm, within CloudWatch’s limit', () => {
-  const alarms = resourcesOfType(templateOf({ ...PLACE, ...ARTHUR }), 'AWS::CloudWatch::Alarm');
-  expect(alarms.AlarmsFunctionErrors?.Properties.Metrics).toHaveLength(10);
+  const all = { ...PLACE, ...ARTHUR, OTLP_ENDPOINT: 'https://otel.example.com' };
+  const { AlarmsFunctionErrors } = resourcesOfType(templateOf(all), 'AWS::CloudWatch::Alarm');
+  // Ten metrics, its maximum, and the expression.
+  expect(AlarmsFunctionErrors?.Properties.Metrics).toHaveLength(11);
 });
