@@ -7,12 +7,11 @@ import type { Work } from '../core/aws/storage.ts';
 import type { TruthInput } from '../core/contract/ground-truth.ts';
 import { areaOf } from '../core/contract/work-keys.ts';
 
-interface WaitingDependencies extends Work {
-  /** The length of the time that shares a run. 0: each run of captures starts its own. */
-  windowSeconds: number;
-  /** Starts an execution, or does nothing if an execution of that name was already started. */
-  start(name: string, input: TruthInput): Promise<void>;
-}
+/**
+ * `windowSeconds`: the length of the time that shares a run; 0: each run of captures starts its own. `start` starts an execution, or does
+ * nothing if an execution of that name was already started.
+ */
+type WaitingDependencies = Work & { windowSeconds: number; start(name: string, input: TruthInput): Promise<void> };
 
 /** The share of the window that the run begins later, for starts that were under way at its end. */
 const MARGIN = 0.1;

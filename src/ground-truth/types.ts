@@ -34,10 +34,8 @@ export interface StepResult {
   cursor: string | null;
 }
 
-export interface ReadResult extends StepResult {
-  /** Keys of the reports on the files that were read since the cursor before (`truthKeys.file`). */
-  files: string[];
-}
+/** `files`: keys of the reports on the files that were read since the cursor before (`truthKeys.file`). */
+export type ReadResult = StepResult & { files: string[] };
 
 /**
  * Includes the labels that were written to MLflow since the previous cursor, and the labels that will not be written,

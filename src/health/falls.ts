@@ -14,10 +14,7 @@ export const BASELINE_MS = 28 * DAY_MS;
 const FEWEST = 30;
 
 /** Two shares that fail, of as many independent cases. */
-export interface Comparison {
-  before: SampledShare;
-  after: SampledShare;
-}
+export type Comparison = Record<'before' | 'after', SampledShare>;
 
 /** One side of a comparison: the hours of some variants in a window. */
 interface Side {

@@ -15,10 +15,8 @@ import { type AskedStack, readFacts, type StartOf } from './gather.ts';
 import { healthPage, type PageFacts } from './page.ts';
 import { pointsOf } from './page-charts.ts';
 
-interface PageQuery extends Pick<PageFacts, 'window' | 'nowMs' | 'worst'> {
-  /** If not set, the page contains no captured text except names of one word. */
-  withQuotes?: boolean;
-}
+/** Without `withQuotes`, the page contains no captured text except names of one word. */
+type PageQuery = Pick<PageFacts, 'window' | 'nowMs' | 'worst'> & { withQuotes?: boolean };
 
 /**
  * Reads the facts and returns the page, and the state that it shows.

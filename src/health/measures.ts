@@ -24,11 +24,8 @@ export const FEWEST_HARMFUL = 3;
 /** Minimum number of a judge's verdicts for detecting its falls. */
 const FEWEST_OF_JUDGE = 200;
 
-export interface Bounds {
-  /** The failing shares from which on the endpoint needs a look, and is bad. */
-  look: number;
-  bad: number;
-}
+/** The failing shares from which on the endpoint needs a look, and is bad. */
+export type Bounds = Record<'look' | 'bad', number>;
 
 /** A failing share, and whether it is beyond its bounds. */
 export interface Bounded extends Estimate {
@@ -144,16 +141,12 @@ export const sumWithin = (series: Series, window: TimeWindow, variant?: string):
 /** Returns how many captures of a window a scorer is asked of. */
 export const askedOf = (series: Series, window: TimeWindow): number => capturesIn(sumWithin(series, window));
 
-interface FoundIn {
-  spanMs: number;
-  variant: string | undefined;
-}
-
 /**
  * Estimates the hour in which a fall began, with the range of hours that are not excluded, from the weeks before until now; and returns
  * the first and the last hour with failing replies since then.
  */
-function sinceWhen(series: Series, { spanMs, variant }: FoundIn, nowMs: number, factor: number) {
+function sinceWhen(series: Series, of: { spanMs: number; variant: string | undefined }, nowMs: number, factor: number) {
+  const { spanMs, variant } = of;
   const hours = series.hours({ fromMs: nowMs - spanMs - BASELINE_MS, toMs: nowMs }, variant);
   const since = changePoint(hours, factor);
   const failing = hours.filter(({ hourMs, failing: share }) => share > 0 && hourMs >= (since?.at ?? Infinity));

@@ -9,14 +9,6 @@ import { type CallLimit, type Permits, TableSemaphore } from './semaphore.ts';
 import { SIZES } from './sizes.ts';
 import { limitsTable, realClock } from './table.ts';
 
-/** Limits that requests to MLflow must pass. */
-export interface MlflowLimits {
-  /** Absent: no limit. */
-  rate?: RateLimit | undefined;
-  /** Receives the outcome of each request, and prevents the start of chunks. Absent outside of the stack. */
-  breaker?: Breaker | undefined;
-}
-
 /** Limits that each call of the judge must pass. */
 export interface JudgeLimits {
   breaker: Breaker;
@@ -26,7 +18,11 @@ export interface JudgeLimits {
 
 /** All are absent without a table, as in a test. */
 export interface Limits {
-  mlflow?: MlflowLimits | undefined;
+  /**
+   * Limits that requests to MLflow must pass. Without `rate` there is no limit. `breaker` receives the outcome of each request, and
+   * prevents the start of chunks.
+   */
+  mlflow?: { rate?: RateLimit | undefined; breaker?: Breaker | undefined } | undefined;
   /** Returns the limits for the calls of a model, by its id in the settings. */
   judge?: ((model: string) => JudgeLimits) | undefined;
   /** Returns the limits for the invocations of a scorer's function. */

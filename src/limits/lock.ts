@@ -39,13 +39,6 @@ interface LockOptions {
   clock?: Clock;
 }
 
-/** A lock that this owner has taken. */
-interface Held {
-  revision: number;
-  /** Until when it is ours for certain, epoch milliseconds. */
-  untilMs: number;
-}
-
 /** How long a lock lasts. `during` renews it after each third of this time. */
 const HOLD_MS = 60_000;
 /** Waiting callers try again after a random time of up to this, so that they do not return together. */
@@ -61,7 +54,8 @@ export class Lock {
   readonly #table: LimitsTable;
   readonly #who: { owner: string; chunk: string };
   readonly #clock: Clock;
-  readonly #held = new Map<string, Held>();
+  /** The locks that this owner has taken, and until when they are ours for certain, epoch milliseconds. */
+  readonly #held = new Map<string, { revision: number; untilMs: number }>();
 
   constructor({ table, owner, chunk = '', clock = realClock }: LockOptions) {
     this.#table = table;

@@ -34,13 +34,8 @@ const REFUSALS_PER_SECOND = 0.5;
 const LONGEST_WAIT = 225;
 const KEPT_DAYS = 1 / 24;
 
-/** How often a permit was refused: in the previous window, and in the current window so far. */
-export interface Refusals {
-  before: number;
-  now: number;
-  /** Milliseconds of this window that have passed. */
-  elapsedMs: number;
-}
+/** How often a permit was refused: in the previous window, and in the `elapsedMs` of the current one. */
+type Refusals = Record<'before' | 'now' | 'elapsedMs', number>;
 
 /**
  * Returns for how many seconds work without a permit stays away: 3 or 4 at first, since permits are free soon in a short burst. Later

@@ -17,10 +17,7 @@ const DAYS_AT_ONCE = 4;
 // ------------------------------------------------------------------------------------------------ sums of a window
 
 /** A window of the hours that begin in it, epoch milliseconds: from inclusive, to exclusive. */
-export interface TimeWindow {
-  fromMs: number;
-  toMs: number;
-}
+export type TimeWindow = Record<'fromMs' | 'toMs', number>;
 
 /** The days until now that tell how an endpoint is, unless a window is named. */
 export const DEFAULT_DAYS = 7;

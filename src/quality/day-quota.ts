@@ -5,10 +5,7 @@
 import { sum } from '../core/values/sum.ts';
 
 /** A day's lines by hour of the files' keys (UTC, 0 to 23), and how many of them were drawn by chance: lines × chance. */
-export interface DayDraws {
-  lines: readonly number[];
-  draws: readonly number[];
-}
+export type DayDraws = Record<'lines' | 'draws', readonly number[]>;
 
 export interface DayKnown {
   /** Captures that may be judged by chance on this day. */
@@ -21,15 +18,8 @@ export interface DayKnown {
   affordable?: number | undefined;
 }
 
-/** Captures of the day's files that rules chose, from what chunks have reported. */
-export interface RuleDraws {
-  /** Lines of the chunks that reported. */
-  lines: number;
-  /** Captures that a rule matched. */
-  matched: number;
-  /** Captures that a rule matched and that were drawn. */
-  drawn: number;
-}
+/** Lines of the chunks of the day's files that have reported, captures of them that a rule matched, and those of these that were drawn. */
+type RuleDraws = Record<'lines' | 'matched' | 'drawn', number>;
 
 const HOURS = Array.from({ length: 24 }, (_, hour) => hour);
 /** Minimum quota of an hour, in captures. If the day's number is small, `LEAST_PART` of the number. */

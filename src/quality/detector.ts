@@ -10,11 +10,7 @@ import type { Objective } from './objectives.ts';
 export type ObservedSecond = [second: number, cases: number, failed: number];
 
 /** Captures of a span of time, which begins at the second `since` (epoch). */
-export interface Span {
-  since: number;
-  cases: number;
-  failed: number;
-}
+export type Span = Record<'since' | 'cases' | 'failed', number>;
 
 export interface DetectorState {
   /** The sum that is active: `missed` while the objective is met, else `met`. */

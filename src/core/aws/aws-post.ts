@@ -23,10 +23,7 @@ interface Post {
 /** Names of operations that only read, so that repeating them is safe. */
 const READS = /^(?:Describe|Get|List|Query)/;
 
-interface Reply {
-  status: number;
-  body: string;
-}
+type Reply = Awaited<ReturnType<typeof postOnce>>;
 
 /** Time limit of a request, because a person waits, even if the network swallows all packets. */
 const LIMIT_MS = 30_000;

@@ -74,12 +74,8 @@ export const MIN_TIMED_BYTES = 64 * 1024;
 export const timeForContent = (bytes: number): number =>
   bytes < MIN_TIMED_BYTES ? Number.POSITIVE_INFINITY : captureTimeMs(bytes);
 
-interface Sized {
-  /** Size as captured. */
-  bytes: number;
-  /** The text, which is longer if it was compressed. */
-  text?: string | undefined;
-}
+/** The size as captured, and the text, which is longer if it was compressed. */
+type Sized = { bytes: number; text?: string | undefined };
 const sizeOf = (payload: Sized | undefined): number => Math.max(payload?.bytes ?? 0, payload?.text?.length ?? 0);
 
 /**

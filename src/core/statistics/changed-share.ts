@@ -7,13 +7,8 @@ import { sum } from '../values/sum.ts';
 import { betaBinomialTail, betaQuantile } from './distributions.ts';
 import type { SampledShare } from './share.ts';
 
-/** Cases of an hour. */
-export interface HourOfCases {
-  hourMs: number;
-  cases: number;
-  /** The share of failing cases. */
-  failing: number;
-}
+/** Cases of an hour. `failing`: the share of failing cases. */
+export type HourOfCases = Record<'hourMs' | 'cases' | 'failing', number>;
 
 /**
  * Returns the probability of a share as high as the second one if both are equal: Fisher's exact test (1935), as the tail of a beta-binomial

@@ -3,14 +3,8 @@ import { sum } from '../values/sum.ts';
 import { type JudgeErrors, type LabelCells, MIN_RARER, plugIn, predictionPowered } from './label-correction.ts';
 import { type Estimate, type SampledShare, scoreInterval, weightedShare } from './share.ts';
 
-/** Verdicts of one stratum of the sample. */
-export interface JudgedStratum {
-  /** Captures that could be judged. */
-  captures: number;
-  judged: number;
-  /** Verdicts that pass. */
-  passed: number;
-}
+/** One stratum of the sample: captures that could be judged, verdicts, and verdicts that pass. */
+export type JudgedStratum = Record<'captures' | 'judged' | 'passed', number>;
 
 /** A person's label and the judge's verdict on the same capture. */
 export interface LabeledPair {
@@ -137,13 +131,11 @@ export interface JudgedSample extends Beside {
   covered?: readonly JudgedStratum[] | undefined;
 }
 
-/** The captures of a sample beside its strata. */
-interface Beside {
-  /** Captures that are known to fail without a judge: no label corrects them. */
-  failed?: number;
-  /** Captures without a verdict that the verdicts do not represent. */
-  unjudged?: number;
-}
+/**
+ * The captures of a sample beside its strata: those that are known to fail without a judge, so that no label corrects them, and those
+ * without a verdict that the verdicts do not represent.
+ */
+type Beside = Partial<Record<'failed' | 'unjudged', number>>;
 
 /** If the verdicts do not represent more than this share of the captures, intervals allow for any verdicts on these. */
 const MAX_UNJUDGED = 0.01;

@@ -77,10 +77,7 @@ export function predictionPowered(judge: SampledShare, { passed, failed, rarer }
 /** With fewer labels of the rarer class, an interval of the usual width would miss the true share too often. */
 export const MIN_RARER = 10;
 /** How often the judge passes captures that people pass (TPR), and fails captures that people fail (TNR). */
-export interface JudgeErrors {
-  tpr: SampledShare;
-  tnr: SampledShare;
-}
+export type JudgeErrors = Record<'tpr' | 'tnr', SampledShare>;
 
 /**
  * Returns the share that people would pass, from TPR and TNR that were measured elsewhere (Rogan and Gladen 1978), with the

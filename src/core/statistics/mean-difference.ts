@@ -16,24 +16,16 @@ const TAIL_OF_MEAN = 0.1;
 
 export const mean = (values: Float64Array): number => values.reduce((total, value) => total + value, 0) / values.length;
 
-/** The error of a mean: its variance, its third cumulant with its variance, and degrees of freedom. */
-interface MeanError {
-  variance: number;
-  third: number;
-  thirdVariance: number;
-  degrees: number;
-  /** Kurtosis of the values. */
-  kurtosis: number;
-}
-
-/** The error of the mean of a sample of a size. */
-type ErrorOfSize = (size: number) => MeanError;
+/** The error of a mean: its variance, its third cumulant with its variance, degrees of freedom, and the kurtosis of the values. */
+type MeanError = ReturnType<ReturnType<typeof errorOf>>;
 
 /**
+ * Returns the error of the mean of a sample of a size.
+ *
  * @param deviations from the mean. @param ratio, degrees of the long run: `ratio` values are worth one independent
  *   value
  */
-function errorOf(deviations: Float64Array, { ratio, degrees }: LongRun): ErrorOfSize {
+function errorOf(deviations: Float64Array, { ratio, degrees }: LongRun) {
   const n = deviations.length;
   let [m2, m3, m4, m6] = [0, 0, 0, 0];
   for (const d of deviations) {
@@ -44,7 +36,7 @@ function errorOf(deviations: Float64Array, { ratio, degrees }: LongRun): ErrorOf
     m6 += (square * square * square) / n;
   }
   const ofThird = Math.max(0, m6 - 6 * m4 * m2 + 9 * m2 ** 3 - m3 * m3);
-  return (size) => ({
+  return (size: number) => ({
     variance: (ratio * m2) / (size - 1),
     third: (ratio ** 2 * m3) / ((size - 1) * (size - 2)),
     thirdVariance: (ratio ** 4 * ofThird) / size ** 5,

@@ -49,7 +49,6 @@ function cut(values: Float64Array, most: number): Float64Array {
   return values.map((value) => Math.max(low, Math.min(value, most, high)));
 }
 
-/** The normal quantile, or Student's with few degrees of freedom. */
 /**
  * Returns the correlation of "above its own quantile" over the pairs (phi coefficient), in the long run: from the
  * variances of both and of their difference. For few pairs, it assumes one more pair that does not agree.

@@ -18,11 +18,7 @@ interface Scores {
 }
 
 /** The area of one class against all others. */
-interface ClassArea {
-  area: number;
-  positives: number;
-  negatives: number;
-}
+type ClassArea = NonNullable<ReturnType<typeof areaOf>>;
 
 /** Added to the spread of few cases, so that a sample that is separated by chance does not look certain. */
 const PSEUDO_CASES = 0.15;
@@ -41,7 +37,7 @@ const shareBelow = (sorted: Float64Array, x: number): number => halvesBelow(sort
  *   (1988)
  * @returns `null` if all cases or no cases are of the class
  */
-function areaOf({ values, width, labels }: Scores, at: number, influence: Float64Array): ClassArea | null {
+function areaOf({ values, width, labels }: Scores, at: number, influence: Float64Array) {
   let positives = 0;
   for (const label of labels) if (label === at) positives += 1;
   const negatives = labels.length - positives;

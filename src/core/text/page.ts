@@ -12,10 +12,7 @@ export type Part = Nothing | string | Styled | Section | Table | Facts | Marked 
 type Nothing = false | null | undefined | '';
 
 /** A text with its own HTML, such as a figure with its exact value. A chart has no text. */
-export interface Marked {
-  text: string;
-  html: string;
-}
+export type Marked = Record<'text' | 'html', string>;
 
 export type Cell = string | Marked;
 type Row = readonly Cell[];

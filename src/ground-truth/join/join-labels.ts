@@ -6,7 +6,7 @@ import type { Label, LabeledRow, LabelFileReport, PredictionRow } from '../../co
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts';
-import { type ListedFile, listFiles } from '../../ledger/files.ts';
+import { listFiles } from '../../ledger/files.ts';
 import { hourOf } from '../../quality/tally.ts';
 import { readLabels } from '../labels/read-labels.ts';
 import { digestOf, listSegments, readSegment, settleSegment, type WaitingSegment } from '../labels/waiting.ts';
@@ -40,17 +40,6 @@ const hourAt = (second: number): number => Math.floor(second / HOUR_SECONDS);
 /** The columns of ids that labels are compared with. */
 const FOUND = ['id', 'hour', 'endpoint', 'time', 'maskedBy'] as const;
 
-/** The predictions found for the labels of a group. */
-interface Found {
-  /** Files of ids that were written since the group was compared. */
-  files: ListedFile[];
-  /**
-   * Hours since 1970 of predictions, with the hours of the ledger that contain them. They differ if a call had no
-   * credible time.
-   */
-  targets: Map<number, Set<string>>;
-}
-
 /**
  * Gives each label its outcome in all hours for which there is time: first finds all predictions of the labels' ids,
  * then rewrites their hours.
@@ -71,11 +60,16 @@ async function joinGroup(group: LabelGroup, deps: StepDependencies): Promise<num
 }
 
 /** Finds the endpoint and the last hour of each label. @returns `undefined` if there is no time to compare all predictions */
-async function findPredictions(group: LabelGroup, deps: StepDependencies): Promise<Found | undefined> {
+async function findPredictions(group: LabelGroup, deps: StepDependencies) {
   const sinceMs = group.comparedMs() - CLOCK_MARGIN_MS;
   const listed = await Array.fromAsync(listFiles(deps, 'ids/inferences'));
+  /** Files of ids that were written since the group was compared. */
   const files = listed.filter(({ lastModifiedMs }) => lastModifiedMs >= sinceMs);
-  const targets: Found['targets'] = new Map();
+  /**
+   * Hours since 1970 of predictions, with the hours of the ledger that contain them. They differ if a call had no
+   * credible time.
+   */
+  const targets = new Map<number, Set<string>>();
   for (const ofDay of Map.groupBy(files, ({ day }) => day).values()) {
     if (!hasTime(deps)) return undefined;
     for await (const { id = '', ...row } of readIds(deps, ofDay, group.has, FOUND)) {
@@ -160,12 +154,8 @@ const AT_ONCE = 4;
 /** The first attempt at a group may have begun late. */
 const MOST_ATTEMPTS = 2;
 
-interface Cursor {
-  /** The last segment of the groups that are done. */
-  after: string;
-  /** Number of attempts at the next group that settled no label. */
-  attempts: number;
-}
+/** The last segment of the groups that are done, and the number of attempts at the next group that settled no label. */
+const BEGIN = { after: '', attempts: 0 };
 
 /**
  * Joins labels for as long as there is time. Labels that find no prediction wait on, or are `unknown` when they are older than ids are
@@ -180,7 +170,7 @@ interface Cursor {
  */
 export async function joinLabels(cursor: string | null, deps: StepDependencies): Promise<StepResult> {
   const { environment, workBucket } = deps;
-  let at = cursor === null ? { after: '', attempts: 0 } : parseStored<Cursor>(cursor, 'the cursor of a join');
+  let at = cursor === null ? BEGIN : parseStored<typeof BEGIN>(cursor, 'the cursor of a join');
   for (;;) {
     const startMs = Date.now();
     const segments = await nextGroup(deps, at.after);

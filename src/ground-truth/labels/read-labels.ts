@@ -106,13 +106,9 @@ function textOf(scanned: ScannedLine, isFirst: boolean, where: string): TextLine
 const itemOf = (found: Label | LabelProblem, { line, isCut }: Omit<TextLine, 'text'>): Label | LabelFault =>
   'id' in found ? found : { line, name: isCut ? 'CutOff' : found.name, message: found.message };
 
-/** Reader of the lines of a format. `end` yields the rest at the end of the file. Errors name the file. */
-interface LabelForm {
-  read(line: TextLine): Iterable<Label | LabelFault>;
-  end(): Iterable<Label | LabelFault>;
-}
+// Readers of the lines of a format. `end` yields the rest at the end of the file. Errors name the file.
 
-function jsonForm(where: string, timeMs: number, settings: GroundTruthSettings): LabelForm {
+function jsonForm(where: string, timeMs: number, settings: GroundTruthSettings) {
   let isFirst = true;
   const read = (line: TextLine): [Label | LabelFault] => {
     if (isFirst && line.text.trimStart().startsWith('[')) {
@@ -125,7 +121,7 @@ function jsonForm(where: string, timeMs: number, settings: GroundTruthSettings):
   return { read, end: () => [] };
 }
 
-function csvForm(where: string, timeMs: number, settings: GroundTruthSettings): LabelForm {
+function csvForm(where: string, timeMs: number, settings: GroundTruthSettings) {
   let records: CsvRecords | undefined;
   let places: Places<number> | undefined;
   const items = function* (found: Iterable<CsvRecord> = []): Generator<Label | LabelFault> {

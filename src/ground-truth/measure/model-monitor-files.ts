@@ -116,12 +116,6 @@ function confusionMatrix({ each, confusion }: NonNullable<TruthGroup['classes']>
   return Object.fromEntries(rows);
 }
 
-interface Constraint {
-  threshold: number;
-  comparison_operator: 'LessThanThreshold' | 'GreaterThanThreshold';
-}
-type Constraints = Record<string, Constraint>;
-
 /** Leaves out objectives for one variant and for figures that Model Monitor does not have. */
 const CONSTRAINED: Record<Section, readonly string[]> = {
   binary_classification: ['accuracy', 'precision', 'recall', 'f1', 'auc'],
@@ -129,17 +123,17 @@ const CONSTRAINED: Record<Section, readonly string[]> = {
   regression: ['mae', 'rmse', 'r2'],
 };
 
-function constraintsOf(objectives: readonly TrueObjective[], section: Section): Constraints {
+function constraintsOf(objectives: readonly TrueObjective[], section: Section) {
   const known = objectives.filter((one) => one.variant === undefined && CONSTRAINED[section].includes(one.measure));
-  const constraintOf = ({ bound }: TrueObjective): Constraint =>
+  const constraintOf = ({ bound }: TrueObjective) =>
     'atLeast' in bound
-      ? { threshold: bound.atLeast, comparison_operator: 'LessThanThreshold' }
-      : { threshold: bound.atMost, comparison_operator: 'GreaterThanThreshold' };
+      ? ({ threshold: bound.atLeast, comparison_operator: 'LessThanThreshold' } as const)
+      : ({ threshold: bound.atMost, comparison_operator: 'GreaterThanThreshold' } as const);
   return Object.fromEntries(known.map((objective) => [objective.measure, constraintOf(objective)]));
 }
 
 /** Finds violations. As in Model Monitor, the figure itself is compared, whatever its interval. */
-function violationsOf(metrics: Record<string, ModelMetric>, constraints: Constraints): object[] {
+function violationsOf(metrics: Record<string, ModelMetric>, constraints: ReturnType<typeof constraintsOf>): object[] {
   return Object.entries(constraints).flatMap(([name, { threshold, comparison_operator }]) => {
     const metric = metrics[name];
     if (metric === undefined) return [];

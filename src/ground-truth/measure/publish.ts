@@ -17,14 +17,6 @@ import { STEP_RESERVE_MS, type StepDependencies, type StepResult } from '../type
 import { decideKind, measureTruth } from './measure.ts';
 import { modelMonitorFiles, publishModelMetrics } from './model-monitor-files.ts';
 
-/** The next work: an objective, by its position, or a day. */
-interface Progress {
-  /** The objectives that are done. */
-  objectives: number;
-  /** The earliest day that is done; days are done from the latest one on. */
-  day?: string;
-}
-
 /**
  * Measures the changes of the run, and publishes the state of the objectives in the newest measured window. Labels from
  * before that window correct the earlier changes.
@@ -37,7 +29,8 @@ export async function measureLabels(cursor: string | null, deps: StepDependencie
   if (changed.length === 0) return { cursor: null };
   const objectives = readTrueObjectives(environment.QUALITY_OBJECTIVES);
   const measure = await measuring(changed, objectives, deps);
-  const progress: Progress = cursor === null ? { objectives: 0 } : JSON.parse(cursor);
+  /** The number of objectives that are done, and the earliest day that is; days are done from the latest one on. */
+  const progress: { objectives: number; day?: string } = cursor === null ? { objectives: 0 } : JSON.parse(cursor);
   while (progress.objectives < objectives.length) {
     await publishObjective(objectives[progress.objectives] as TrueObjective, changed, measure);
     progress.objectives += 1;

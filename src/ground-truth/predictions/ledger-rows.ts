@@ -8,12 +8,8 @@ import type { Column, Row } from '../../ledger/tables.ts';
 import { predictedName } from '../../quality/fold.ts';
 import { predictedNumber } from '../label-value.ts';
 
-/** A prediction as rows of both tables, without the columns of the run's work on its trace. */
-export interface PredictionRows {
-  inferences: Row<'inferences'>;
-  /** Absent if no labels are expected. */
-  'ids/inferences'?: Row<'ids/inferences'>;
-}
+/** A prediction as rows of both tables, without the columns of the run's work on its trace; without ids if no labels are expected. */
+export type PredictionRows = { inferences: Row<'inferences'>; 'ids/inferences'?: Row<'ids/inferences'> };
 
 /**
  * @param days those of `GROUND_TRUTH`. With 0, the row contains only counted values

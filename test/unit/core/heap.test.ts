@@ -1,6 +1,7 @@
 /** The function's check that V8 took its limit: with real processes, since flags of the command line win. */
 import { spawnSync } from 'node:child_process';
 import { nodeOptions } from '../../../lib/settings/function-environment.ts';
+import type { heapFigures } from '../../../src/core/process/heap.ts';
 import { packagePath } from '../../../src/core/process/package-folder.ts';
 
 const SCRIPT = `import { heapFigures } from '${packagePath('src/core/process/heap.ts')}'; console.log(JSON.stringify(heapFigures()))`;
@@ -10,12 +11,7 @@ function figures(options: string, commandLine: string[] = []) {
     env: { ...process.env, NODE_OPTIONS: options },
     encoding: 'utf8',
   });
-  return JSON.parse(child.stdout) as {
-    heapLimitMb: number;
-    heapAskedMb?: number;
-    ignored: boolean;
-    commandLine: string[];
-  };
+  return JSON.parse(child.stdout) as ReturnType<typeof heapFigures>;
 }
 
 test('the limits of every size of function are exactly those that the stack sets', () => {
