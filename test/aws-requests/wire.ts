@@ -163,13 +163,6 @@ const COMMON_HEADERS =
   /^x-amz-(?:date|content-sha256|security-token|user-agent|decoded-content-length|trailer|te|checksum-\w+|sdk-checksum-algorithm)$|^x-amzn-(?:trace-id|query-mode)$/;
 const COMMON_PARAMETERS = /^(?:x-id|X-Amz-.*)$/;
 
-interface Match {
-  operation: Operation;
-  labels: Record<string, string>;
-  /** How much of the request the operation names itself. */
-  score: number;
-}
-
 function readRest(model: ServiceModel, request: LoggedRequest, query: URLSearchParams): Call | undefined {
   const matches = Object.values(model.operations)
     .flatMap((operation) => matchOf(model, operation, request, query) ?? [])
@@ -213,12 +206,8 @@ function readRest(model: ServiceModel, request: LoggedRequest, query: URLSearchP
   return { model, operation, input, unknown };
 }
 
-function matchOf(
-  model: ServiceModel,
-  operation: Operation,
-  request: LoggedRequest,
-  query: URLSearchParams,
-): Match | undefined {
+/** Returns the operation with the labels of its path, and how much of the request it names itself. */
+function matchOf(model: ServiceModel, operation: Operation, request: LoggedRequest, query: URLSearchParams) {
   const { method, requestUri } = operation.http;
   if (method !== request.method) return undefined;
   const [template = '', literals = ''] = requestUri.split('?');

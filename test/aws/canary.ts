@@ -6,7 +6,6 @@ import { type AwsClients, environmentClients } from '../../bin/operate/aws-clien
 import { readStackOutputs } from '../../bin/operate/stack-outputs.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { StackOutputs } from '../../src/core/contract/names.ts';
-import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { ASSERTION_IDS, type AssertionId, assertionOf, type StepName } from './assertions.ts';
 import { readRunSummary } from './smoke-steps.ts';
 import { type CanaryFinding, type CanaryState, saveState } from './state.ts';
@@ -15,14 +14,7 @@ const POLL_MS = 1_000;
 const EXECUTION_LIMIT_MS = 15 * 60_000;
 
 /** An execution that has ended. */
-export interface Ended {
-  name: string;
-  arn: string;
-  status: string;
-  error: string;
-  startedMs: number;
-  summary: RunSummary | undefined;
-}
+export type Ended = Awaited<ReturnType<Canary['ended']>>;
 
 export class Canary {
   readonly state: CanaryState;
@@ -99,7 +91,7 @@ export class Canary {
     return executionArn;
   }
 
-  async ended(arn: string, limitMs = EXECUTION_LIMIT_MS): Promise<Ended> {
+  async ended(arn: string, limitMs = EXECUTION_LIMIT_MS) {
     const facts = await this.until(`the end of ${arn.split(':').at(-1)}`, limitMs, async () => {
       const state = await this.clients.sfn.send(new DescribeExecutionCommand({ executionArn: arn }));
       return state.status === 'RUNNING' ? undefined : state;

@@ -3,15 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { AwsClients } from '../../bin/operate/aws-clients.ts';
 import { callAws } from '../../src/core/aws/aws-json.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
+import type { heapFigures } from '../../src/core/process/heap.ts';
 import { HEAP_MESSAGE } from '../../src/core/process/logging.ts';
 
-/** The line that a function logs at its cold start, as in `src/core/process/logging.ts`. */
-interface HeapLine {
-  heapLimitMb: number;
-  heapAskedMb?: number;
-  commandLine: string[];
-  ignored: boolean;
-}
+/** The line that a function logs at its cold start. */
+type HeapLine = ReturnType<typeof heapFigures>;
 
 /** The functions of every run with evaluation. */
 const FUNCTIONS = ['starter', 'planner', 'evaluator', 'summarizer'] as const;

@@ -28,19 +28,7 @@ It takes about half an hour. Needs AWS credentials that may deploy the stack, an
 
 Exit codes: 0 if every assertion was seen or skipped, 1 if one failed or something is left, 130 if it was left with Ctrl-C.`;
 
-export interface CanaryOptions {
-  prefix: string;
-  mlflow?: string | undefined;
-  artifactBucket?: string | undefined;
-  model?: string | undefined;
-  endpoint?: string | undefined;
-  url?: string | undefined;
-  batch: boolean;
-  yes: boolean;
-  resume: boolean;
-  clean: boolean;
-  help: boolean;
-}
+export type CanaryOptions = ReturnType<typeof parseCanaryOptions>;
 
 /**
  * Everything with the prefix in its name is deleted at the end, so nobody's own names may begin like it. Names of buckets
@@ -49,7 +37,7 @@ export interface CanaryOptions {
 const PREFIX = /^canary-[a-z0-9-]{1,23}$/;
 
 /** @throws Error if an option is unknown, or --prefix is missing where it is needed, or has another form */
-export function parseCanaryOptions(args: readonly string[]): CanaryOptions {
+export function parseCanaryOptions(args: readonly string[]) {
   const flag = { type: 'boolean', default: false } as const;
   const text = { type: 'string' } as const;
   const { values } = parseArgs({

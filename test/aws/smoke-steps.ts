@@ -14,7 +14,6 @@ import type { StackOutputs } from '../../src/core/contract/names.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { type LambdaEnvironment, readEnvironment } from '../../src/core/settings/environment.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
-import type { StoredAssessment } from '../../src/mlflow/types.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 
 /** Reads the environment of the deployed functions: the settings in effect, whatever the local `.env` says. */
@@ -25,14 +24,10 @@ export const deployedEnvironment = async (clients: AwsClients, outputs: StackOut
 export const readRunSummary = ({ s3 }: Pick<AwsClients, 's3'>, workBucket: string, run: string) =>
   new Storage(s3).getJson<RunSummary>(workBucket, workKeys.summary(run));
 
-interface SmokeCapture {
-  key: string;
-  /** One record, without a line ending. */
-  line: string;
-}
+type SmokeCapture = ReturnType<typeof smokeCapture>;
 
-/** Makes a chat call that is unique, so that no earlier run has its trace. */
-export function smokeCapture(environment: LambdaEnvironment, now = new Date()): SmokeCapture {
+/** Makes a chat call that is unique, so that no earlier run has its trace. @returns its key, and its line without an ending */
+export function smokeCapture(environment: LambdaEnvironment, now = new Date()) {
   const id = randomUUID();
   const side = (mode: string, data: unknown) => ({
     observedContentType: 'application/json',
@@ -90,19 +85,8 @@ export async function putAndFollow(
   }
 }
 
-interface FoundTrace {
-  traceId: string;
-  experiment: string;
-  state?: string;
-  assessments: StoredAssessment[];
-}
-
 /** Looks up the capture's trace in MLflow, with the connection of the deployed functions. */
-export async function findTrace(
-  clients: AwsClients,
-  environment: LambdaEnvironment,
-  capture: SmokeCapture,
-): Promise<FoundTrace> {
+export async function findTrace(clients: AwsClients, environment: LambdaEnvironment, capture: SmokeCapture) {
   const store = await connectMlflow(environment, clients.s3)();
   const experiment = await store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
   const traceId = traceIdOf(experiment.id, Buffer.from(capture.line));

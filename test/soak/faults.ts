@@ -40,12 +40,6 @@ const JUDGE_FAULTS = { throttleShare: 0.3, fault: 'cut', faultShare: 0.05 } as c
 /** The interval of kills. A function is killed each time. */
 const KILL_EVERY_MS = 20_000;
 
-export interface InjectedFaults {
-  mlflow: number;
-  s3: number;
-  kills: number;
-}
-
 export type SoakFaults = ReturnType<typeof startFaults>;
 
 /** Starts all faults. */
@@ -76,7 +70,7 @@ export function startFaults(faulty: FaultyEnvironment) {
       denials = requests;
     },
     /** Ends all faults. @returns the number of injected faults */
-    stop: (): InjectedFaults => {
+    stop: () => {
       clearInterval(timer);
       const injected = { mlflow: faulty.mlflowProxy.injected(), s3: faulty.s3Proxy.injected(), kills };
       faulty.heal();

@@ -128,11 +128,7 @@ async function soak({ pipeline }: FaultyEnvironment) {
 }
 
 /** Uploads files that the rule delivers, every second one twice at the same time. */
-async function deliver(
-  pipeline: DeployedPipeline,
-  counts: SoakCounts,
-  faults: SoakFaults,
-): Promise<{ keys: string[]; outcomes: Outcome[] }> {
+async function deliver(pipeline: DeployedPipeline, counts: SoakCounts, faults: SoakFaults) {
   const byHand: string[] = [];
   const keys: string[] = [];
   faults.denyNext(DENIALS);
