@@ -5,7 +5,7 @@
 import { writeFileSync } from 'node:fs';
 import type { Log } from '../local/python/python-environment.ts';
 import { startMisbehavingServer } from '../test/doubles/misbehaving-server.ts';
-import { APP_VERSION, QuotaEnvironment } from '../test/helpers/quota-environment.ts';
+import { APP_VERSION, type QuotaEnvironment, startQuotaEnvironment } from '../test/helpers/quota-environment.ts';
 import type { Units } from './cost/count-calls.ts';
 import { countWindow } from './cost/count-window.ts';
 import { COUNTS_FILE, type Counted, type Counts } from './cost/counts.ts';
@@ -34,7 +34,7 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
   const cases = CASES.filter(({ captures }) => only.length === 0 || only.includes(captures));
   const mostFiles = numberFlag(flags, 'files', Number.MAX_SAFE_INTEGER);
   const receiver = flags.includes('--otlp') ? await startMisbehavingServer({ keepsNone: true }) : undefined;
-  const stack = await QuotaEnvironment.start({
+  const stack = await startQuotaEnvironment({
     endpoint: ENDPOINT,
     limits: {},
     judge: { delayMs: numberFlag(flags, 'judge-ms', JUDGE_MS) },

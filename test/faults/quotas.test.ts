@@ -3,7 +3,7 @@ import { MIN_BATCH_RECORDS } from '../../src/monitoring/batch/groups.ts';
 import type { QuotaLimits } from '../doubles/quota-shim/limits.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import type { Outcome } from '../helpers/deployed-pipeline.ts';
-import { QuotaEnvironment } from '../helpers/quota-environment.ts';
+import { type QuotaEnvironment, startQuotaEnvironment } from '../helpers/quota-environment.ts';
 
 jest.setTimeout(600_000);
 
@@ -16,7 +16,7 @@ let stack: QuotaEnvironment;
 let round = 0;
 
 beforeAll(async () => {
-  stack = await QuotaEnvironment.start({
+  stack = await startQuotaEnvironment({
     endpoint: 'quota-endpoint',
     limits: {},
     judge: { delayMs: JUDGE_MS },

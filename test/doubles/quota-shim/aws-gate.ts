@@ -14,79 +14,58 @@ const SLOW_DOWN: Reply = {
   ),
 };
 
-export class AwsGate implements Gate {
-  readonly #limits: QuotaLimits;
-  readonly #counts: Counts;
-  readonly #now: () => number;
-  readonly #dynamo: DynamoGate;
-  readonly #starts: Bucket | undefined;
-  readonly #buckets = new Map<string, Bucket>();
-
-  constructor(limits: QuotaLimits, counts: Counts, now: () => number) {
-    this.#limits = limits;
-    this.#counts = counts;
-    this.#now = now;
-    this.#dynamo = new DynamoGate(limits, counts, now);
-    this.#starts = limits.startExecution && new Bucket(limits.startExecution, now);
+/** Takes a unit, and counts it. @returns the answer if there is none */
+function takeOne(tokens: Bucket | undefined, counts: Counts, limit: string, answer: Reply): Verdict {
+  if (tokens?.take() === false) {
+    counts.throttled(limit);
+    return { answer };
   }
+  counts.served(limit);
+  return undefined;
+}
 
-  admit(asked: SeenRequest, upstream: Upstream): Promise<Verdict> | Verdict {
+const RATE_EXCEEDED = ['ThrottlingException', 'Rate exceeded'] as const;
+
+export function awsGate(limits: QuotaLimits, counts: Counts, now: () => number): Gate {
+  const dynamo = new DynamoGate(limits, counts, now);
+  const starts = limits.startExecution && new Bucket(limits.startExecution, now);
+  const buckets = new Map<string, Bucket>();
+  const s3 = ({ method, path }: SeenRequest): Verdict => {
+    const url = new URL(path, 'http://s3');
+    const bucket = url.pathname.split('/')[1] ?? '';
+    const isList = method === 'GET' && url.pathname.split('/').slice(2).join('') === '';
+    counts.operation(`s3 ${isList ? 'LIST' : method} ${bucket}`);
+    const isRead = method === 'GET' || method === 'HEAD';
+    const limit = isRead ? 's3 reads' : 's3 writes';
+    const rate = isRead ? limits.s3Reads : limits.s3Writes;
+    const name = `${bucket} ${limit}`;
+    const tokens = buckets.get(name) ?? (rate && new Bucket(rate, now));
+    if (tokens) buckets.set(name, tokens);
+    return takeOne(tokens, counts, limit, SLOW_DOWN);
+  };
+  const admit = (asked: SeenRequest, upstream: Upstream): Promise<Verdict> | Verdict => {
     const service = /\/([\w-]+)\/aws4_request/.exec(asked.headers.authorization ?? '')?.[1] ?? 'unsigned';
-    if (service === 'dynamodb') return this.#dynamo.admit(asked, upstream);
-    if (service === 's3') return this.#s3(asked);
+    if (service === 'dynamodb') return dynamo.admit(asked, upstream);
+    if (service === 's3') return s3(asked);
     const target = String(asked.headers['x-amz-target'] ?? '')
       .split('.')
       .at(-1);
     const operation = target || `${asked.method} ${asked.path.split(/[?/]/)[1] ?? ''}`;
-    this.#counts.operation(`${service} ${operation}`);
+    counts.operation(`${service} ${operation}`);
     if (service !== 'states' || operation !== 'StartExecution') return undefined;
-    if (this.#starts?.take() === false) {
-      this.#counts.throttled('start execution');
-      return { answer: jsonError(400, 'ThrottlingException', 'Rate exceeded') };
-    }
-    this.#counts.served('start execution');
-    return undefined;
-  }
-
-  #s3({ method, path }: SeenRequest): Verdict {
-    const url = new URL(path, 'http://s3');
-    const bucket = url.pathname.split('/')[1] ?? '';
-    const isList = method === 'GET' && url.pathname.split('/').slice(2).join('') === '';
-    this.#counts.operation(`s3 ${isList ? 'LIST' : method} ${bucket}`);
-    const isRead = method === 'GET' || method === 'HEAD';
-    const limit = isRead ? 's3 reads' : 's3 writes';
-    const rate = isRead ? this.#limits.s3Reads : this.#limits.s3Writes;
-    const name = `${bucket} ${limit}`;
-    const tokens = this.#buckets.get(name) ?? (rate && new Bucket(rate, this.#now));
-    if (tokens) this.#buckets.set(name, tokens);
-    if (tokens?.take() === false) {
-      this.#counts.throttled(limit);
-      return { answer: SLOW_DOWN };
-    }
-    this.#counts.served(limit);
-    return undefined;
-  }
+    return takeOne(starts, counts, 'start execution', jsonError(400, ...RATE_EXCEEDED));
+  };
+  return { admit };
 }
 
 /** MLflow behind a rate, as managed MLflow answers above it. */
-export class MlflowGate implements Gate {
-  readonly #counts: Counts;
-  readonly #tokens: Bucket | undefined;
-
-  constructor({ mlflow }: QuotaLimits, counts: Counts, now: () => number) {
-    this.#counts = counts;
-    this.#tokens = mlflow && new Bucket(mlflow, now);
-  }
-
-  admit({ method, path }: SeenRequest): Verdict {
+export function mlflowGate({ mlflow }: QuotaLimits, counts: Counts, now: () => number): Gate {
+  const tokens = mlflow && new Bucket(mlflow, now);
+  const admit = ({ method, path }: SeenRequest): Verdict => {
     // Ids differ in each request.
     const route = (path.split('?')[0] ?? '').replace(/\/(?:tr-[0-9a-f]+|a-[\w-]+|\d+)(?=\/|$)/g, '/{id}');
-    this.#counts.operation(`mlflow ${method} ${route}`);
-    if (this.#tokens?.take() === false) {
-      this.#counts.throttled('mlflow');
-      return { answer: jsonError(429, 'ThrottlingException', 'Rate exceeded') };
-    }
-    this.#counts.served('mlflow');
-    return undefined;
-  }
+    counts.operation(`mlflow ${method} ${route}`);
+    return takeOne(tokens, counts, 'mlflow', jsonError(429, ...RATE_EXCEEDED));
+  };
+  return { admit };
 }

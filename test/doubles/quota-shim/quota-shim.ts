@@ -5,7 +5,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packagePath } from '../../../src/core/process/package-folder.ts';
-import { AwsGate, MlflowGate } from './aws-gate.ts';
+import { awsGate, mlflowGate } from './aws-gate.ts';
 import { type Gate, startFront } from './front.ts';
 import { JudgeGate } from './judge-gate.ts';
 import type { QuotaLimits } from './limits.ts';
@@ -50,7 +50,7 @@ export async function startQuotaShim(
   let judge: JudgeGate;
   const impose = (next: QuotaLimits): void => {
     judge = new JudgeGate(next, counts, now);
-    Object.assign(gates, { aws: new AwsGate(next, counts, now), mlflow: new MlflowGate(next, counts, now), judge });
+    Object.assign(gates, { aws: awsGate(next, counts, now), mlflow: mlflowGate(next, counts, now), judge });
     writeFileSync(limitsFile, JSON.stringify(next));
   };
   impose(limits);
