@@ -120,7 +120,7 @@ describe.each(versions)('with MLflow %s', (version) => {
         });
         const outcome = await one.run(one.event(), {
           inProcess: 'evaluate',
-          evaluated: async () => {
+          processed: async () => {
             thawed ??= pipeline.thawWorker();
             await thawed;
           },
@@ -151,7 +151,7 @@ describe.each(versions)('with MLflow %s', (version) => {
     });
     const outcome = await one.run(one.event(one.key(), { evaluate: false }), {
       inProcess: 'log',
-      logged: () => pipeline.thawWorker(),
+      processed: () => pipeline.thawWorker(),
     });
     expect(outcome.errors).toEqual(['Runtime.ExitError']);
     const count = await expectWhole(one, outcome);

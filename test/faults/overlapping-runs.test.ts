@@ -98,7 +98,7 @@ test('a repeated attempt, during the first one or after it, counts what the run 
       beside = one.evaluate({ ...first, attempt: 1 });
       return { deps: { storage: pipeline.storage, store: one.store }, killed: new Promise(() => undefined) };
     },
-    evaluated: async () => {
+    processed: async () => {
       await beside;
       await one.evaluate({ ...(request as ChunkRequest), attempt: 2 });
     },

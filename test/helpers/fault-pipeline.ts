@@ -14,7 +14,7 @@ import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { ChunkRequest, PlanResult } from '../../src/core/contract/payloads.ts';
-import type { EvaluateReceipt, NamedError } from '../../src/core/contract/receipts.ts';
+import type { EvaluateReceipt, LogReceipt, NamedError } from '../../src/core/contract/receipts.ts';
 import errors from '../../src/core/errors/errors.json' with { type: 'json' };
 import { toNamedError } from '../../src/core/errors/errors.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
@@ -35,7 +35,6 @@ import { DrawChances } from '../../src/monitoring/plan/draw-chances.ts';
 import { planCaptures } from '../../src/monitoring/plan/planner.ts';
 import { readManifest } from '../../src/monitoring/receipts.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
-import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { type FaultProxy, startFaultProxy } from '../doubles/fault-proxy.ts';
 import { type StandInJudge, startStandInJudge } from '../doubles/faulty-judge/server.ts';
 import { emulated } from './emulated.ts';
@@ -56,26 +55,16 @@ const ATTEMPTS = 7;
 const RETRYABLE = new Set([...Object.keys(errors.transient), ...Object.keys(errors.throttled)]);
 /** The name that Step Functions gives to the end of a function’s process. */
 export const KILLED = 'Runtime.ExitError';
-const isFirst = (request: ChunkRequest): boolean => !isRepeated(request);
 /** The time that a function has left, unless a test overrides it. */
 const LAMBDA_MS = 300_000;
 
-export interface RunOutcome {
-  run: string;
-  summary: RunSummary;
-  equations: Equations;
-  /** The names of the errors of failed attempts, in order. */
-  errors: string[];
-  plan?: PlanResult;
-}
+export type RunOutcome = Awaited<ReturnType<FaultCase['run']>>;
 
 export interface RunHooks {
   /** Between planning and reading. */
   planned?(): Promise<unknown>;
-  /** After a step that only logs. */
-  logged?(): Promise<unknown>;
-  /** After evaluating, before the summary. */
-  evaluated?(): Promise<unknown>;
+  /** After a chunk, before the summary. */
+  processed?(): Promise<unknown>;
   /** Runs the first attempt at this step in a separate process, for `killWorker` and `freezeWorker`. */
   inProcess?: ChunkStep;
   /** Returns the life of an attempt, which may end at any request that it makes. */
@@ -113,8 +102,8 @@ export class FaultPipeline {
   readonly version: string;
   server!: MlflowServer;
   readonly #directory: string;
-  readonly #storage: Storage;
-  readonly #judgeUnderTest: Judge;
+  readonly storage: Storage;
+  readonly judgeUnderTest: Judge;
   readonly answers: LimitsTable;
   readonly #stores: MlflowClient[] = [];
   readonly running = new Set<string>();
@@ -133,11 +122,11 @@ export class FaultPipeline {
     this.version = parts.server.version;
     this.#directory = directory;
     // Three attempts of the SDK, with waits of up to 0.1 and 0.2 s.
-    this.#storage = new Storage(clientOf(parts.s3Proxy.url, 3));
+    this.storage = new Storage(clientOf(parts.s3Proxy.url, 3));
     this.answers = new LimitsTable(parts.dynamo, 'answers');
     const bedrockRuntime = createBedrockClient(emulated(parts.judge.url));
     const price = (usage: Parameters<typeof priceCall>[1]) => priceCall(MODEL, usage);
-    this.#judgeUnderTest = createJudgeOver(bedrockTransport(MODEL, readParameters(), bedrockRuntime), { price });
+    this.judgeUnderTest = createJudgeOver(bedrockTransport(MODEL, readParameters(), bedrockRuntime), { price });
   }
 
   static async start(version?: string): Promise<FaultPipeline> {
@@ -162,7 +151,7 @@ export class FaultPipeline {
   async stop(): Promise<void> {
     this.#frozen?.child.kill('SIGKILL');
     for (const store of this.#stores) store.close();
-    this.#storage.s3.destroy();
+    this.storage.s3.destroy();
     this.s3.destroy();
     this.dynamo.destroy();
     await this.reader.stop();
@@ -210,7 +199,7 @@ export class FaultPipeline {
   case(name: string, options: Partial<MlflowClientOptions> = {}, variables: Record<string, string> = {}): FaultCase {
     const store = createMlflowClient({
       trackingUri: this.mlflowProxy.url,
-      s3: this.#storage.s3,
+      s3: this.storage.s3,
       retry: RETRY,
       timeoutMs: MLFLOW_TIMEOUT_MS,
       ...options,
@@ -224,14 +213,6 @@ export class FaultPipeline {
     const one = this.case(name, options);
     await one.put(lines);
     return one;
-  }
-
-  get storage(): Storage {
-    return this.#storage;
-  }
-
-  get judgeUnderTest(): Judge {
-    return this.#judgeUnderTest;
   }
 
   /** @throws Error `Runtime.ExitError`, as Step Functions names it, when the process is killed or suspended */
@@ -330,16 +311,16 @@ export class FaultCase {
   }
 
   /** Runs one execution: plans, logs and evaluates each chunk with retries, and always summarizes. */
-  async run(input: unknown = this.event(), hooks: RunHooks = {}): Promise<RunOutcome> {
+  async run(input: unknown = this.event(), hooks: RunHooks = {}) {
     const { storage, reader } = this.#pipeline;
     const run = `run-${randomUUID().slice(0, 8)}`;
     const arn = `arn:${run}`;
+    /** The names of the errors of failed attempts, in order. */
     const errors: string[] = [];
     let failure: NamedError | undefined;
-    let plan: PlanResult | undefined;
     this.#pipeline.running.add(arn);
     try {
-      plan = await this.#retried(errors, () =>
+      const plan = await this.#retried(errors, () =>
         planCaptures(
           {
             input,
@@ -360,7 +341,7 @@ export class FaultCase {
     try {
       const summary = await this.#retried(errors, () => summarizeRun({ storage, workBucket: WORK }, times, failure));
       const equations = await reader.do<Equations>({ do: 'equations', workBucket: WORK, run });
-      return { run, summary, equations, errors, ...(plan === undefined ? {} : { plan }) };
+      return { run, summary, equations, errors };
     } finally {
       this.#pipeline.running.delete(arn);
     }
@@ -374,43 +355,36 @@ export class FaultCase {
     const work = { storage: this.#pipeline.storage, workBucket: WORK };
     for await (const line of readManifest(work, run)) {
       const chunk = await withRanges(work, line);
+      const step = options.evaluate ? 'evaluate' : 'log';
       try {
-        if (!options.evaluate) {
-          await this.#untilDone(errors, { run, chunk, options, attempt: 0 }, async (request) => {
-            if (isFirst(request) && hooks.inProcess === 'log') await this.#inProcess('log', request, hooks);
-            else {
-              const life = await hooks.live?.(request);
-              await logChunk(request, { ...this.#dependencies(), requestId: randomUUID(), ...life?.deps });
-            }
-          });
-          await hooks.logged?.();
-          continue;
-        }
         await this.#untilDone(errors, { run, chunk, options, attempt: 0 }, async (request) => {
-          if (isFirst(request) && hooks.inProcess === 'evaluate') return this.#inProcess('evaluate', request, hooks);
+          if (!isRepeated(request) && hooks.inProcess === step)
+            return this.#pipeline.inProcess(step, request, this.#variables, hooks.clockAheadMs);
           const life = await hooks.live?.(request);
           const remainingMs = () => hooks.evaluateMs?.(request.attempt) ?? LAMBDA_MS;
-          const attempt = this.evaluate(request, { remainingMs, ...life?.deps });
+          const attempt = this[step](request, { remainingMs, ...life?.deps });
           attempt.catch(() => undefined);
           await (life === undefined ? attempt : Promise.race([attempt, life.killed]));
         });
-        await hooks.evaluated?.();
+        await hooks.processed?.();
       } catch {
         // The failure of one chunk stops no other; its receipts report it.
       }
     }
   }
 
+  log(request: ChunkRequest, more: Partial<EvaluateDependencies> = {}): Promise<LogReceipt> {
+    return logChunk(request, { ...this.#dependencies(), ...more });
+  }
+
   /** Makes an attempt at a chunk. */
   evaluate(request: ChunkRequest, more: Partial<EvaluateDependencies> = {}): Promise<EvaluateReceipt> {
-    const requestId = randomUUID();
     return evaluateChunk(request, {
       ...this.#dependencies(),
       answers: this.#pipeline.answers,
       judge: this.#pipeline.judgeUnderTest,
       scorers: this.scorers,
       always: () => undefined,
-      requestId,
       ...more,
     });
   }
@@ -429,10 +403,6 @@ export class FaultCase {
         if ((error as Error).name !== KILLED) throw error;
       }
     }
-  }
-
-  #inProcess(step: ChunkStep, request: ChunkRequest, { clockAheadMs }: RunHooks): Promise<void> {
-    return this.#pipeline.inProcess(step, request, this.#variables, clockAheadMs);
   }
 
   async #retried<T>(errors: string[], work: (attempt: number) => Promise<T>): Promise<T> {
@@ -455,6 +425,7 @@ export class FaultCase {
       environment: readEnvironment(this.#variables),
       table: this.#pipeline.table,
       remainingMs: () => LAMBDA_MS,
+      requestId: randomUUID(),
     };
   }
 
@@ -465,7 +436,6 @@ export class FaultCase {
       scorers: askedOf(this.scorers).length,
       checkJudgeModel: async () => undefined,
       chances: new DrawChances(this.#dependencies().environment, this.#pipeline.table),
-      remainingMs: () => LAMBDA_MS,
     };
   }
 
