@@ -6,6 +6,7 @@
 import { GetFunctionConfigurationCommand, type LambdaClient } from '@aws-sdk/client-lambda';
 import { callAws } from '../../src/core/aws/aws-json.ts';
 import type { Endpoint, Variants } from '../../src/core/aws/endpoint.ts';
+import { unpacked } from '../../src/core/settings/packed.ts';
 import { parseS3Location } from '../../src/replay/source/open-source.ts';
 
 /** Reads how many messages a queue of SQS has, and its ARN. */
@@ -18,7 +19,7 @@ export async function queueAttributes(client: LambdaClient, QueueUrl: string) {
 /** Reads the environment variables of a deployed function: the settings in effect, whatever the local `.env` says. */
 export async function functionVariables(lambda: LambdaClient, FunctionName: string): Promise<Record<string, string>> {
   const { Environment } = await lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
-  return Environment?.Variables ?? {};
+  return unpacked(Environment?.Variables ?? {});
 }
 
 /** Reads the ARN and the state of a key of KMS. @param KeyId an id or an ARN, also of an alias */

@@ -212,7 +212,7 @@ export function wrongInLength(settings: Settings): WrongSetting[] {
   const bytes = Buffer.byteLength(JSON.stringify({ ...environment, ...FURTHER }));
   if (bytes <= MAX_ENVIRONMENT_BYTES) return [];
   const [name = ''] = Object.entries(environment).toSorted(([, a], [, b]) => b.length - a.length)[0] ?? [];
-  const got = `${Buffer.byteLength(environment[name] ?? '')} bytes, for a total of ${bytes} bytes in the functions' environment`;
+  const got = `${Buffer.byteLength(environment[name] ?? '')} bytes, for a total of ${bytes} bytes in the functions' environment, where long JSON is compressed`;
   const expected = `${bytes - MAX_ENVIRONMENT_BYTES} bytes less: Lambda accepts ${MAX_ENVIRONMENT_BYTES} in total`;
   return [{ name, got, expected }];
 }

@@ -82,7 +82,7 @@ const OF_THE_COMMAND_LINE: Readonly<Record<string, string>> = {
 };
 
 /**
- * Maximum number of edits (letters missing, added or replaced) in a misspelling; also at most a fifth of its
+ * Maximum number of edits (letters swapped, missing, added or replaced) in a misspelling; also at most a fifth of its
  * letters. A larger number would match unrelated names.
  */
 const MAX_SLIPS = 2;

@@ -326,6 +326,13 @@ describe('settings that must match', () => {
     },
   );
 
+  it('refuses a compressed setting that is damaged, by its name', () => {
+    const environment = functionEnvironment(parse(), 'work-bucket', 'budget-table');
+    expect(() => readEnvironment({ ...environment, SCORER_FUNCTIONS: 'deflate:AAAA' })).toThrow(
+      /SCORER_FUNCTIONS: got/,
+    );
+  });
+
   it('fits thirty scorer functions into the environment of a function', () => {
     const scorer = (index: number) => ({
       arn: `arn:aws:lambda:eu-west-1:123456789012:function:scorers-of-team-${index}:${index + 1}`,
@@ -353,7 +360,7 @@ describe('settings that must match', () => {
     expect(parse({ JUDGE_GUIDELINES: guidelines(20) }).JUDGE_GUIDELINES).toEqual({ long: digests(20).join(' ') });
     expect(refusal({ ...required, JUDGE_GUIDELINES: guidelines(40) })).toEqual([
       expect.stringMatching(
-        /^ {2}JUDGE_GUIDELINES: got \d{4} bytes, for a total of \d{4} bytes in the functions' environment; expected: \d+ bytes less: Lambda accepts 4096 in total$/,
+        /^ {2}JUDGE_GUIDELINES: got \d{4} bytes, for a total of \d{4} bytes in the functions' environment, where long JSON is compressed; expected: \d+ bytes less: Lambda accepts 4096 in total$/,
       ),
     ]);
   });
@@ -420,6 +427,8 @@ describe('.env and the environment', () => {
       ...required,
       EVALUATION_SAMPEL_RATE: '0.5',
       MAX_FUNCTONS: '3',
+      REDCAT: 'default',
+      CONTNET: 'none',
       JUDGE_TEMPERATURE: '1',
       PATH_TO_MY_NOTES: 'x',
       MLFLOW_TRACKING_PASSWORD: 'hunter2',
@@ -431,6 +440,8 @@ describe('.env and the environment', () => {
     expect(warnings).toEqual([
       '.env sets EVALUATION_SAMPEL_RATE, which is not a setting of this stack; did you mean EVALUATION_SAMPLE_RATE?',
       '.env sets MAX_FUNCTONS, which is not a setting of this stack; did you mean MAX_FUNCTIONS?',
+      '.env sets REDCAT, which is not a setting of this stack; did you mean REDACT?',
+      '.env sets CONTNET, which is not a setting of this stack; did you mean CONTENT?',
       '.env sets JUDGE_TEMPERATURE, which is not a setting of this stack; see .env.example',
       '.env sets MLFLOW_TRACKING_PASSWORD, which only the command line reads; the functions need MLFLOW_SECRET_ARN',
       'The environment sets SAGEMAKER_ENDPOINTNAME, which is not a setting of this stack; did you mean SAGEMAKER_ENDPOINT_NAME?',

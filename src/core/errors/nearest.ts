@@ -2,18 +2,22 @@
 
 import { PermanentError } from './errors.ts';
 
-/** Number of letters to insert, remove or replace to get from one word to the other. */
+/** Number of letters to insert, remove, replace or swap with the next one to get from one word to the other. */
 function editsBetween(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, column) => column);
-  for (const [index, letter] of [...a].entries()) {
-    const above = row;
-    row = [index + 1];
-    for (const [column, other] of [...b].entries()) {
-      const replaced = (above[column] ?? 0) + (letter === other ? 0 : 1);
-      row.push(Math.min((above[column + 1] ?? 0) + 1, (row[column] ?? 0) + 1, replaced));
+  const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, column) => column)];
+  const at = (row: number, column: number): number => rows[row]?.[column] ?? 0;
+  for (let i = 1; i <= a.length; i += 1) {
+    const row = [i];
+    rows.push(row);
+    for (let j = 1; j <= b.length; j += 1) {
+      const replaced = at(i - 1, j - 1) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      row[j] = Math.min(at(i - 1, j) + 1, (row[j - 1] ?? 0) + 1, replaced);
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) {
+        row[j] = Math.min(row[j] ?? 0, at(i - 2, j - 2) + 1);
+      }
     }
   }
-  return row.at(-1) ?? 0;
+  return at(a.length, b.length);
 }
 
 /** Longer words are no misspelling of a name. */

@@ -6,6 +6,7 @@ import { gzipSync } from 'node:zlib';
 import { COMMANDS } from '../../../bin/commands.ts';
 import { OUTPUT_PARAMETERS, outputPath } from '../../../src/core/contract/names.ts';
 import { truthKeys } from '../../../src/core/contract/work-keys.ts';
+import { packed } from '../../../src/core/settings/packed.ts';
 import { S3Wire } from '../../doubles/s3-wire.ts';
 import { type Answer, AwsAnswers } from '../../helpers/aws-answers.ts';
 import { runHere } from '../../helpers/command-here.ts';
@@ -32,6 +33,8 @@ const settingsOf = (prefix: Prefix, mlflow = `http://${prefix}.invalid`): Record
   MLFLOW_TRACKING_URI: mlflow,
   MLFLOW_EXPERIMENT_NAME: STACKS[prefix],
   JUDGE_GUIDELINES: JSON.stringify({ [`rule_${prefix}`]: `A rule of ${prefix}.` }),
+  // Long enough to be compressed.
+  FEATURE_NAMES: packed(JSON.stringify(Array.from({ length: 200 }, (_, n) => `feature_${n}`))),
 });
 const parameters = (Object.keys(STACKS) as Prefix[])
   .flatMap((prefix) =>
