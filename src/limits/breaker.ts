@@ -19,7 +19,7 @@ const TRIAL_MS = 150_000;
 /** How long a read of the state is used. */
 const READ_MS = 3_000;
 /** Days to keep the item. */
-const KEPT_DAYS = 3;
+const ITEM_DAYS = 3;
 
 /** Milliseconds of the next midnight (UTC). */
 const nextDay = (now: number): number => (Math.floor(now / 86_400_000) + 1) * 86_400_000;
@@ -153,7 +153,7 @@ export class TableBreaker {
    * @returns whether the condition was met. Without the table it is
    */
   async #write(next: State, condition?: string, before?: number): Promise<boolean> {
-    const ttl = expiry(this.#clock.now(), KEPT_DAYS);
+    const ttl = expiry(this.#clock.now(), ITEM_DAYS);
     const change = {
       scope: scopeOf(this.#name),
       expression: 'SET #until = :until, #level = :level, #forDay = :forDay, #ttl = :ttl',

@@ -44,7 +44,7 @@ const FULL_MS = 1_000;
 /** Number of attempts at a commitment whose reply is lost. Each attempt may leave too much committed. */
 const COMMIT_ATTEMPTS = 3;
 /** The figures are kept long enough to check the monthly bill. */
-const KEPT_DAYS = 62;
+const ITEM_DAYS = 62;
 
 export interface BudgetOptions {
   table: LimitsTable;
@@ -203,7 +203,7 @@ class Account {
   }
 
   get #ttl(): number {
-    return expiry(this.#now(), KEPT_DAYS);
+    return expiry(this.#now(), ITEM_DAYS);
   }
 }
 

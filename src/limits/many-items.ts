@@ -11,13 +11,19 @@ const PUT_AT_ONCE = 25;
 /** A whole item. */
 export type NewItem = Pick<ItemChange, 'scope' | 'values'>;
 
-/** Sends again what DynamoDB has left out, as if it had been throttled. @param send returns what was left out */
+/**
+ * Sends again what DynamoDB has left out: at once after a reply of the greatest size, and as if it had been throttled if it has done
+ * nothing.
+ *
+ * @param send returns what was left out
+ */
 async function sendAll<T>(table: LimitsTable, parts: readonly T[], send: (left: T[]) => Promise<T[] | undefined>) {
-  let left = [...parts];
-  await table.send('a batch', async () => {
-    left = (await send(left)) ?? [];
-    if (left.length > 0) throw Object.assign(new Error('Left out'), { name: 'ThrottlingException' });
-  });
+  for (let left = [...parts]; left.length > 0; )
+    await table.send('a batch', async () => {
+      const before = left.length;
+      left = (await send(left)) ?? [];
+      if (left.length === before) throw Object.assign(new Error('Left out'), { name: 'ThrottlingException' });
+    });
 }
 
 /** Returns the existing items, by scope. @throws the errors of `LimitsTable` */

@@ -24,7 +24,7 @@ interface RateLimitOptions {
 /** A function asks at most for the units of this time … */
 const SHARE_MS = 1_000;
 /** … and the item is kept for an hour. */
-const KEPT_DAYS = 1 / 24;
+const ITEM_DAYS = 1 / 24;
 
 /**
  * One function's share of a rate limit.
@@ -106,7 +106,7 @@ export class TableRateLimit {
     const ms = Math.ceil((units * shards * 1_000_000) / perSecond) / 1000;
     for (;;) {
       const now = clock.now();
-      const ttl = expiry(now, KEPT_DAYS);
+      const ttl = expiry(now, ITEM_DAYS);
       const behind = {
         expression: 'SET #ttl = :ttl ADD #dueAt :ms',
         condition: '#dueAt > :now',

@@ -32,7 +32,7 @@ const RENEWED = { from: 0.5, to: 0.9 };
 const REFUSALS_PER_SECOND = 0.5;
 /** Seconds, up to a third more or less. An execution may have 25,000 events, and each attempt has nine: they last for a week. */
 const LONGEST_WAIT = 225;
-const KEPT_DAYS = 1 / 24;
+const ITEM_DAYS = 1 / 24;
 
 /** How often a permit was refused: in the previous window, and in the `elapsedMs` of the current one. */
 type Refusals = Record<'before' | 'now' | 'elapsedMs', number>;
@@ -188,7 +188,7 @@ export class TableSemaphore {
       scope: scopeOf(window),
       expression: `SET #ttl = :ttl ADD ${names.map((name) => `#${name} :${name}`).join(', ')}`,
       condition: most === undefined ? undefined : `(attribute_not_exists(#${names[0]}) OR #${names[0]} <= :most)`,
-      values: { ...counts, ...(most !== undefined && { most }), ttl: expiry(this.#clock.now(), KEPT_DAYS) },
+      values: { ...counts, ...(most !== undefined && { most }), ttl: expiry(this.#clock.now(), ITEM_DAYS) },
     };
     return this.#options.table.update(change).catch((error: unknown) => {
       warnOnce('The permits of the stack are unknown', error);

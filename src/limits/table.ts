@@ -5,6 +5,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as dynamodb from '@aws-sdk/client-dynamodb';
+import { KEPT_DAYS } from '../core/contract/kept.ts';
 import { budgetTable } from '../core/contract/names.ts';
 import { PermanentError, RetryableError, saidBy } from '../core/errors/errors.ts';
 import { logger } from '../core/process/logging.ts';
@@ -33,11 +34,13 @@ export interface ItemChange {
 
 export const asNumber = (value: dynamodb.AttributeValue | undefined): number => Number(value?.N ?? 0);
 
-/** A run can be retried for as long. */
-const RETRY_DAYS = 90;
-
-/** Returns when an item expires, in epoch seconds. @param ms the time of its last use, epoch milliseconds */
-export const expiry = (ms = Date.now(), days = RETRY_DAYS): number => Math.ceil(ms / 1000) + days * 86_400;
+/**
+ * Returns when an item expires, in epoch seconds.
+ *
+ * @param ms the time of its last use, epoch milliseconds
+ * @param days for which it is kept. Default: as long as a run can be retried
+ */
+export const expiry = (ms = Date.now(), days: number = KEPT_DAYS.runs): number => Math.ceil(ms / 1000) + days * 86_400;
 
 /** Returns the day (UTC) of an instant, such as `2026-11-20`. @param ms epoch milliseconds */
 export const dayAt = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
