@@ -25,7 +25,9 @@ export function memoByScorers<Extra extends string[], Made>(
   const kept = new Map<string, Made>();
   return (scorers, ...extra) => {
     const key = `${extra} ${scorers.map(idOf).join(' ')}`;
-    const made = kept.get(key) ?? make(scorers, ...extra);
+    const known = kept.get(key);
+    if (known !== undefined) return known;
+    const made = make(scorers, ...extra);
     if (kept.size >= MAX_KEPT) kept.clear();
     kept.set(key, made);
     return made;

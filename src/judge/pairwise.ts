@@ -5,7 +5,7 @@
 
 import type { Capture, ChatMessage } from '../captures/types.ts';
 import { chatCapture } from './chat-capture.ts';
-import { afterAnswers, answeredBefore, JudgeHeld } from './errors.ts';
+import { afterAnswers, answeredBefore, JudgeHeld, VERDICT_ERRORS } from './errors.ts';
 import pairwiseScorer from './pairwise-scorer.json' with { type: 'json' };
 import { emptySpend, spentTogether, sumUsage } from './spend.ts';
 import type { Judge, JudgeMoney, JudgeResult, JudgeScorer, Verdict } from './types.ts';
@@ -97,7 +97,10 @@ function together(verdicts: readonly Verdict[]): Verdict {
   const shared = { scorer: PAIRWISE_SCORER.name, usage: verdicts.map(({ usage }) => usage).reduce(sumUsage) };
   const given = verdicts.filter((verdict) => verdict.outcome === 'verdict');
   const failed = verdicts.find((verdict) => verdict.outcome === 'error');
-  if (failed !== undefined) return { ...shared, outcome: 'error', error: failed.error };
+  if (given.length < ORDERS.length) {
+    const missing = { code: VERDICT_ERRORS.missing, message: 'The judge did not answer about the pair' };
+    return { ...shared, outcome: 'error', error: failed?.error ?? missing };
+  }
   const [first, second] = ORDERS.map(({ newIsFirst }, index): Preference => {
     const value = given[index]?.value;
     if (value === EQUAL) return 'same';

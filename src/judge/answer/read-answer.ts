@@ -177,7 +177,8 @@ const NO_OBJECT = 'it held no JSON object with the questions in it';
 function readEntry(scorer: JudgeScorer, entry: unknown): Reading {
   const chars = JSON.stringify(entry)?.length ?? 0;
   // A bare `"safety": "yes"` is a value without a rationale.
-  const { value: stated, result, rationale: said, sure }: JsonObject = isObject(entry) ? entry : { value: entry };
+  const isEntry = isObject(entry) && ['string', 'undefined'].includes(typeof entry.rationale);
+  const { value: stated, result, rationale: said, sure }: JsonObject = isEntry ? entry : { value: entry };
   const given = stated ?? result;
   const isOne = stated === undefined || (result ?? given) === given;
   if (given === undefined || given === null || !isOne) return { kind: 'missing' };

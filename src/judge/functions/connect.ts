@@ -32,7 +32,7 @@ interface FunctionConnections extends Pick<FunctionOptions, 'retry'> {
  *
  * @example
  *     const connect = connectFunctions({ limits, limiter, table });
- *     const { scorers, functions } = await connect(all, request.run, request.options.functions, limit);
+ *     const { scorers, functions } = await connect(all, request.run, limit, request.options.functions);
  */
 export function connectFunctions({ limits, limiter, table, retry }: FunctionConnections) {
   const connections = new Map<string, Pick<FunctionOptions, 'invoke' | 'limiter' | 'limits'>>();

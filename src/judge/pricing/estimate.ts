@@ -133,11 +133,19 @@ function totalOf(settings: JudgeSettings, options: EstimateOptions) {
     const properties = propertiesIn(judge, settings.JUDGE_PRICES) ? '' : `; ${UNKNOWN_PROPERTIES}`;
     return `${judge} costs ${rates.input} and ${rates.output} US dollars per million input and output tokens${batch} (${PRICE_SOURCE})${properties}`;
   };
+  /** Returns the additional cost of writing the cached prefix with each call instead of reading it. */
+  const writing = (): number => {
+    const prefix = (use: 'cacheReadInputTokens' | 'cacheWriteInputTokens'): number => {
+      const usage = { inputTokens: 0, outputTokens: 0, [use]: expected.cacheReadTokens ?? 0 };
+      return priceCall(firstModel(settings), usage, priceOptions(settings)) ?? 0;
+    };
+    return prefix('cacheWriteInputTokens') - prefix('cacheReadInputTokens');
+  };
   const assumptions = (): string[] => [
     ...(expected.cacheReadTokens
       ? [
           'existing verdicts and repeated questions are not taken into account',
-          `a prefix that is cached is read from the cache: if calls come too far apart for that, each writes it, for more`,
+          `a prefix that is cached is read from the cache: if calls come too far apart for that, each writes it, for ${writing().toFixed(2)} US dollars more`,
         ]
       : ['existing verdicts, repeated questions and prompt caching are not taken into account']),
     ...(rationales === 'failures' ? [`${percent} of the verdicts are assumed to fail`] : []),
