@@ -8,6 +8,7 @@ import { insteadOf } from '../../src/captures/files/other-files.ts';
 import type { Storage } from '../../src/core/aws/storage.ts';
 import type { BackfillInput, ObjectInput } from '../../src/core/contract/input.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { nearest } from '../../src/core/errors/nearest.ts';
 import { parseS3Location } from '../../src/replay/source/open-source.ts';
 import { type CaptureFile, findCaptures, firstLines, SUFFIX } from './capture-files.ts';
 import { inputText } from './executions.ts';
@@ -27,6 +28,8 @@ interface Measured {
 
 /** Files that are counted before a run starts. */
 const MAX_COUNTED = 10_000;
+/** Names among which the nearest one is looked for. */
+const MAX_COMPARED = 1_000;
 
 /**
  * Resolves the user's input, and checks that it exists.
@@ -78,28 +81,25 @@ async function assertNotInBucket(storage: Storage, { bucket }: CaptureScope, tex
   }
 }
 
-/** Returns the facts of a capture file. The error for a missing one names another of its folder. */
+/** Returns the facts of a capture file. The error for a missing one names the nearest of its folder. */
 async function existing(storage: Storage, scope: CaptureScope, bucket: string, key: string) {
   try {
     return await capturedObject(storage, scope, bucket, key);
   } catch (error) {
     if ((error as Error).name !== 'CaptureMissing') throw error;
-    const other = await anyCapture(storage, scope, key.slice(0, key.length - basename(key).length));
-    const expected = `the raw key of an existing object (not URL-encoded)${other}`;
+    const folder = key.slice(0, key.length - basename(key).length);
+    const names: string[] = [];
+    for await (const { key: other } of storage.list(bucket, folder)) {
+      if (names.push(other.slice(folder.length)) >= MAX_COMPARED) break;
+    }
+    const alike = nearest(basename(key), names) ?? names[0];
+    const near = alike === undefined ? '; its folder is empty' : `, such as ${folder}${alike}`;
+    const expected = `the raw key of an existing object (not URL-encoded)${near}`;
     throw new PermanentError('CaptureMissing', 'The capture file does not exist', {
       got: `s3://${bucket}/${key}`,
       expected,
     });
   }
-}
-
-/** Names a capture file below a prefix, as the end of an error. */
-async function anyCapture(storage: Storage, scope: CaptureScope, prefix: string): Promise<string> {
-  const { bucket } = scope;
-  for await (const { key } of backfillObjects(storage, scope, { bucket, prefix }, undefined)) {
-    return `, such as s3://${bucket}/${key}`;
-  }
-  return `; there are none under s3://${bucket}/${prefix}`;
 }
 
 async function measure(storage: Storage, scope: CaptureScope, input: BackfillInput): Promise<Measured> {
@@ -112,7 +112,13 @@ async function measure(storage: Storage, scope: CaptureScope, input: BackfillInp
     measured.bytes += size;
   }
   if (measured.files > 0) return measured;
-  const expected = insteadOf(input.prefix) ?? `capture files${await anyCapture(storage, scope, '')}`;
+  const { bucket } = scope;
+  let near = '; the stack has none yet';
+  for await (const { key } of backfillObjects(storage, scope, { bucket, prefix: '' }, undefined)) {
+    near = `, such as s3://${bucket}/${key}`;
+    break;
+  }
+  const expected = insteadOf(input.prefix) ?? `capture files${near}`;
   throw new PermanentError('NoCaptures', 'There are no captures', { got: inputText(input), expected });
 }
 

@@ -57,8 +57,11 @@ export const LOCKED: Readonly<Record<string, Locked>> = {
 export const lockFileOf = (name: string): string => `local/python/${name}.txt`;
 
 /** Returns an environment by its name among the locked ones. */
-export const lockedEnvironment = (name: string, log?: Log, signal?: AbortSignal): Promise<PythonEnvironment> =>
-  ensurePythonEnvironment({ name, packages: {}, ...LOCKED[name], lockFile: lockFileOf(name), log, signal });
+export async function lockedEnvironment(name: string, log?: Log, signal?: AbortSignal): Promise<PythonEnvironment> {
+  const locked = LOCKED[name];
+  if (locked === undefined) throw new Error(`No such Python environment; got: ${name}`);
+  return ensurePythonEnvironment({ name, ...locked, lockFile: lockFileOf(name), log, signal });
+}
 
 export const defaultPythonEnvironment = (log?: Log, signal?: AbortSignal): Promise<PythonEnvironment> =>
   lockedEnvironment('default', log, signal);

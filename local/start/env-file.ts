@@ -59,11 +59,16 @@ const UNSET = [
 /** Returns shell commands that set the variables. */
 function exportLines({ environment, deployed, settings, endpointUrl }: LocalFacts): string[] {
   const { ministack, mlflowUrl, judge } = environment;
+  const { AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_DEFAULT_REGION } = ministack.env;
   const [{ prefix = '', outputs } = {} as Partial<DeployedStack>] = deployed;
   const variables = {
-    ...ministack.env,
+    AWS_ENDPOINT_URL,
     // The mark of these settings, by which a deployment to somewhere else is refused.
-    INFERENCE_MONITOR_LOCAL: ministack.env.AWS_ENDPOINT_URL,
+    INFERENCE_MONITOR_LOCAL: AWS_ENDPOINT_URL,
+    AWS_ACCESS_KEY_ID,
+    AWS_SECRET_ACCESS_KEY,
+    AWS_REGION,
+    AWS_DEFAULT_REGION,
     // The judge and the service with its models: calibrate, doctor and replay --judge use the same as the stack.
     AWS_ENDPOINT_URL_BEDROCK_RUNTIME: judge.url,
     AWS_ENDPOINT_URL_BEDROCK: judge.url,
@@ -83,5 +88,8 @@ function exportLines({ environment, deployed, settings, endpointUrl }: LocalFact
   return [
     `unset ${UNSET.join(' ')}`,
     ...Object.entries(variables).map(([name, value = '']) => `export ${name}=${shellWord(value)}`),
+    ...deployed
+      .slice(1)
+      .map(({ prefix, outputs: { endpoint } }) => `# ${endpoint} has a separate stack: --stack ${prefix}`),
   ];
 }

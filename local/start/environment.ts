@@ -63,10 +63,8 @@ export async function startEnvironment<Judge extends StandInJudge = StandInJudge
   options: EnvironmentOptions<Judge> = {},
 ) {
   const log = options.log ?? (() => {});
-  // Before the time that a first Python environment takes.
-  const awsPort = await freePort(options.awsPort);
-  const mlflowPort = await freePort(options.mlflowPort, '--mlflow-port');
-  const judgePort = await freePort(options.judgePort, '--judge-port');
+  // Ports are checked before the time that a first Python environment takes, and again after it.
+  await freePorts(options);
   const directory = makeOwnFolder('environment');
   const services = new Services(options.signal);
   const { signal } = services;
@@ -75,6 +73,7 @@ export async function startEnvironment<Judge extends StandInJudge = StandInJudge
     const { FUNCTION_BUNDLES: made } = process.env;
     const bundles = services.background(made ? Promise.resolve(made) : makeBundles({ directory, log, signal }));
     await defaultPythonEnvironment(log, signal);
+    const [awsPort, mlflowPort, judgePort] = await freePorts(options);
     const { startJudge = startStandInJudge as (given: StandInOptions) => Promise<Judge> } = options;
     const judge = await startJudge({ ...options.judge, port: judgePort });
     services.add({ stop: () => judge.close() });
@@ -160,6 +159,15 @@ const judgeEndpoints = (url: string): Record<string, string> => ({
   AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: url,
 });
 
+async function freePorts(
+  options: Pick<EnvironmentOptions<StandInJudge>, 'awsPort' | 'mlflowPort' | 'judgePort'>,
+): Promise<[number, number, number]> {
+  const aws = await freePort(options.awsPort, '--port');
+  const mlflow = await freePort(options.mlflowPort, '--mlflow-port');
+  const judge = await freePort(options.judgePort, '--judge-port');
+  return [aws, mlflow, judge];
+}
+
 async function makeBucket(clients: AwsClients, bucket: string): Promise<void> {
   await clients.s3.send(new CreateBucketCommand({ Bucket: bucket })).catch((error: Error) => {
     // A second stack may watch the same bucket.
@@ -175,6 +183,9 @@ const PREFIX = 'local';
 /** Concurrent chunks of a run. Each Lambda is a process of about 100 MB that keeps a core busy. */
 const CHUNK_CONCURRENCY = Math.max(4, availableParallelism());
 
+/** Each stack takes about 5 s to deploy. */
+const MAX_ENDPOINTS = 8;
+
 /** The endpoint that the stacks may replay to, as in the README. A stand-in serves it. */
 const REPLAY_ENDPOINT = 'my-endpoint-v2';
 
@@ -183,6 +194,7 @@ const REPLAY_ENDPOINT = 'my-endpoint-v2';
  * receives events.
  *
  * @param settings additional settings of each stack
+ * @throws Error with the endpoints if there are too many
  */
 export async function deployEndpoints(
   environment: LocalEnvironment,
@@ -191,6 +203,12 @@ export async function deployEndpoints(
   onProgress: (text: string) => void,
   signal?: AbortSignal,
 ): Promise<DeployedStack[]> {
+  if (endpoints.length > MAX_ENDPOINTS) {
+    const got = `${endpoints.length} (${endpoints.map((one) => one.endpoint).join(', ')})`;
+    throw new Error(
+      `Captures of too many endpoints; got: ${got}; expected: ${MAX_ENDPOINTS} at most, since each gets a stack. Pass the folder of one endpoint, or one name for all with --endpoint`,
+    );
+  }
   const deployed: DeployedStack[] = [];
   for (const [index, { endpoint, files }] of endpoints.entries()) {
     const prefix = index === 0 ? PREFIX : `${PREFIX}-${index + 1}`;

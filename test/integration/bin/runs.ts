@@ -161,7 +161,7 @@ describe('process', () => {
 
   test.each<[string, () => string[], string, RegExp]>([
     ['nothing', () => [], 'SourceMissing', /--from/],
-    ['a key that is not there', () => [`${HOUR}/proccessed.jsonl`], 'CaptureMissing', /such as s3:.*\/10\/.*\.jsonl/],
+    ['a key that is not there', () => [`${HOUR}/proccessed.jsonl`], 'CaptureMissing', /such as .*\/processed\.jsonl/],
     ['another bucket', () => ['s3://elsewhere/a.jsonl'], 'OutsideCaptureScope', /under s3:\/\/sagemaker-captures/],
     ['a prefix outside the stack’s', () => ['other/'], 'OutsideCaptureScope', /under s3:/],
     ['a prefix without captures', () => [`${ENDPOINT}/blue/`], 'NoCaptures', /such as s3:\/\/sagemaker-captures/],
@@ -177,6 +177,7 @@ describe('process', () => {
     ['options of the judge alone', () => [PROCESSED_KEY, '--no-evaluate', '--batch'], 'OptionsContradict', /--batch/],
     ['a name that is taken', () => [PROCESSED_KEY, '--name', 'by-key'], 'RunNameTaken', /90 days/],
     ['a name with a space', () => [PROCESSED_KEY, '--name', 'a b'], 'InvalidRunName', /letters/],
+    ['two sources', () => [PROCESSED_KEY, PROCESSED_KEY], 'CommanderError', /too many arguments/],
   ])('refuses %s', async (_, args, name, message) => {
     const { error, stdout } = await run(processCommand(), ...args());
     expect(error?.message).toMatch(message);
