@@ -63,7 +63,7 @@ export function arthurSender(scope: Construct, { settings, workBucket, budget }:
   return { sender, alarm: 'ForwardFailed', metric } as const;
 }
 
-/** Sends spans and verdicts to an OpenTelemetry receiver. @returns the same */
+/** Sends spans and verdicts to an OpenTelemetry receiver. @returns as `arthurSender` */
 export function otlpSender(scope: Construct, { settings, workBucket, budget, environment }: StackContext) {
   const events = new ObjectEvents(scope, 'Otlp', {
     settings,
@@ -93,7 +93,7 @@ export function otlpSender(scope: Construct, { settings, workBucket, budget, env
   return { sender, alarm: 'OtlpFailed', metric } as const;
 }
 
-/** Counts what the receiver did not take, and late messages, beside the queue's own. */
+/** Counts what was not taken, and late messages, beside the queue's own. */
 function notArrived(
   events: ObjectEvents,
   { STACK_PREFIX: prefix }: Settings,

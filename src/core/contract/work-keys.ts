@@ -220,7 +220,6 @@ export const replayKeys = {
   verdicts: (run: string, monitoringRun: string) => `${areaOf('replayVerdicts', run)}${monitoringRun}.json`,
   /** Metrics, parameters and final status of the MLflow run: the last object of a summary. */
   publication: (run: string) => areaOf('replayPublication', run),
-  /** The figures, with the same file names as on the command line. */
   /** The file of the result set with the options, the counts and the missing parts. */
   figures: (run: string) => `${areaOf('replayResults', run)}replay.json`,
 };

@@ -50,7 +50,8 @@ const FEWEST_RARE = 5;
  * uses the large-sample variance of Fleiss, Cohen and Everitt (1969) for the table with two more labels, so that its
  * width is never 0.
  *
- * @returns kappa with its 95% interval, which is `null` with too few of the rarer kind for one; `null` if both raters always gave the same value, because chance agreement is then complete
+ * @returns kappa with its 95% interval, whose ends are `null` with too few of the rarer kind; `null` instead of all of it if both raters
+ *   always gave the same value, because chance agreement is then complete
  */
 export function cohensKappa({ counts }: Confusion, weights: KappaWeights = 'none'): Measured | null {
   const found = kappaOf(counts, weights);

@@ -112,7 +112,7 @@ export class AnswerTable {
 
   /**
    * Returns these answers without claims, for questions to functions: a request to the table for each would take longer than the
-   * question. Chunks that ask the same at the same moment all ask.
+   * question. Chunks that ask the same before the first answer is stored all ask, and pay.
    */
   unclaimed(): KeptAnswers {
     const { answers, putAll } = this.#deps;

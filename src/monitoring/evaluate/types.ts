@@ -20,7 +20,7 @@ export interface EvaluateDependencies extends ChunkDependencies {
   limit?: SpendingLimit;
   /** The table of the judge's answers. */
   answers: LimitsTable;
-  /** Stores many answers at once. Absent where no function is asked, since the role may not. */
+  /** Stores many answers at once. Absent in a function that never asks the functions of scorers. */
   putAll?: typeof putAll;
   /** Reads the answers of a batch job for the chunk. */
   openBatch?(): Promise<BatchAnswers>;
