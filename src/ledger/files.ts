@@ -148,20 +148,32 @@ export async function* readListed<T extends Table, C extends Column<T> = Column<
   const again = new Set<string>();
   for (const key of unread.keys()) read.add(key);
   const gone = (key: string): void => void again.add(unread.get(key)?.day ?? '');
-  const search = (file: ListedFile): Promise<Pick<Row<T>, C>[][]> => {
-    const where = `s3://${work.workBucket}/${file.key}`;
-    const found = Array.fromAsync(fromParquet(table, partsOfFile(work, file), where, only, { sought }));
-    return found.catch((error: Error) => {
-      if (!GONE.has(error.name)) throw error;
-      gone(file.key);
-      return [];
-    });
-  };
   if (sought === undefined) yield* readFiles(work, table, unread.keys(), only, gone);
-  else for await (const found of inOrder(AT_ONCE, unread.values(), search)) yield* found;
+  else {
+    const search = (file: ListedFile) => searchFile(work, table, file, sought, only, gone);
+    for await (const found of inOrder(AT_ONCE, unread.values(), search)) yield* found;
+  }
   for (const day of again) {
     yield* readListed(work, table, await Array.fromAsync(listFiles(work, table, day, day)), only, sought, read);
   }
+}
+
+/** Returns the rows of a file with one of the values, of which only parts are read. @param gone is told a file that is there no more */
+export async function searchFile<T extends Table, C extends Column<T> = Column<T>>(
+  work: Work,
+  table: T,
+  file: ListedFile,
+  sought: Sought<T>,
+  only?: readonly C[],
+  gone?: (key: string) => void,
+): Promise<Pick<Row<T>, C>[][]> {
+  const where = `s3://${work.workBucket}/${file.key}`;
+  const found = Array.fromAsync(fromParquet(table, partsOfFile(work, file), where, only, { sought }));
+  return found.catch((error: Error) => {
+    if (!GONE.has(error.name)) throw error;
+    gone?.(file.key);
+    return [];
+  });
 }
 
 /** Returns a file that reads its end at once, and of the rest what is asked for. */

@@ -1,6 +1,6 @@
 /** Forgets the ids of traces: their rows in the tables of ids. The other tables have no id of a person. */
 import type { Work } from '../core/aws/storage.ts';
-import { dayOf, type ListedFile, listFiles, partsOf, readFiles, readListed, removeFiles, writeFile } from './files.ts';
+import { dayOf, type ListedFile, listFiles, partsOf, readFiles, removeFiles, searchFile, writeFile } from './files.ts';
 import { changeForgotten, type Forgotten, readForgotten } from './forgotten.ts';
 import { ID_TABLES, type Row } from './tables.ts';
 
@@ -45,7 +45,7 @@ async function leaveOut(work: Work, traces: Forgotten['traces']): Promise<number
     for (const [day, ids] of Object.entries(traces)) {
       const sought = { column: 'traceId', values: new Set(ids) } as const;
       for (const file of await Array.fromAsync(listFiles(work, table, day, day))) {
-        const found = await Array.fromAsync(readListed(work, table, [file], ['traceId'], sought));
+        const found = await searchFile(work, table, file, sought, ['traceId']);
         if (found.flat().length > 0 && (await rewrite(work, table, file))) rewritten += 1;
       }
     }

@@ -54,7 +54,7 @@ export interface RestOptions {
   authorizer: Authorizer;
   transport: HttpTransport;
   retry: RetryPolicy;
-  /** The timeout of a request; large bodies get more. Default 60,000. */
+  /** The timeout of a request in milliseconds; large bodies get more. Default 60,000. */
   timeoutMs?: number;
   /** Limits that requests must pass, shared by all functions of the stack. */
   limits?: RequestLimits | undefined;
@@ -63,7 +63,7 @@ export interface RestOptions {
 export class MlflowRest {
   readonly retry: RetryPolicy;
   readonly target: TrackingTarget;
-  /** What the server can do, which is asked once a minute. */
+  /** The capabilities of the server, asked for again once a minute. */
   readonly probe = capabilityProbe(() => this.#version());
   readonly #options: RestOptions;
 

@@ -6,7 +6,7 @@ import { orAbsent } from './errors.ts';
 import { anyReply } from './replies.ts';
 import type { MlflowRest } from './rest.ts';
 
-/** `status`: MLflow's, such as `RUNNING`. */
+/** A run. Its status is MLflow's, such as `RUNNING`. */
 const runSchema = z
   .object({ info: z.object({ run_id: z.string(), artifact_uri: z.string(), status: z.string() }) })
   .transform(({ info }) => ({ runId: info.run_id, artifactUri: info.artifact_uri, status: info.status }));

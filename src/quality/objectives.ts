@@ -140,12 +140,12 @@ const EXAMPLES =
 function readObjective(entry: unknown, sampling: Sampling): Objective {
   const parsed = parseObjective(entry, isAboutErrors(entry) ? errorsSchema : scorerSchema, EXAMPLES);
   const { over, variant, perDay, together } = parsed;
+  const hours = hoursOf(over, MAX_DAYS);
   const isOfErrors = 'errorReplies' in parsed;
   const measure = isOfErrors ? { name: ERROR_REPLIES, passes: () => true } : measureOf(parsed, sampling);
   const bound = isOfErrors ? parsed.errorReplies : { atLeast: parsed.atLeast };
   // 1 - 0.95 has an error in its last digit.
   const failing = 'atLeast' in bound ? Number((1 - bound.atLeast).toFixed(9)) : bound.atMost;
-  const hours = hoursOf(over, MAX_DAYS);
   return { ...namedBy(measure.name, variant), measure, hours, perDay, together, failing, bound };
 }
 

@@ -137,7 +137,7 @@ function stepsOf({ by, window }: RatesQuery, group: string): ((hour: string) => 
   return Object.assign((hour: string) => Math.floor((hourMs(hour) - fromMs) / HOUR_MS / hours), { count });
 }
 
-/** The verdicts of a scorer on some captures. */
+/** The verdicts of a scorer on some captures. `is`: the value that counts as passed; `isMean`: the verdicts are numbers. */
 type ScorerCounts = ReturnType<typeof countsOf>;
 
 /** Verdicts, with sums of values or numbers. */
@@ -163,7 +163,6 @@ function countsOf(scorer: string, cells: readonly CountedCell[], query: RatesQue
     return { judged: countOf(counts.numbers?.bins ?? {}), passed: 0, sum: total, squares };
   });
   const labelsOf = isComputed || isMean ? NO_LABELS : (query.labelsOf ?? NO_LABELS);
-  /** `is`: the value that counts as passed; `isMean`: the verdicts are numbers. */
   return { is, isComputed, isMean, values, bins, rows, labelsOf };
 }
 

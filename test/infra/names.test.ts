@@ -1,6 +1,6 @@
 /** The names of deployed resources. Stacks with different prefixes do not collide. */
 import { resourceNames } from '../../src/core/contract/names.ts';
-import { flattened, resourcesOf, resourcesOfType, templateOf } from '../helpers/synth.ts';
+import { flattened, resourcesOf, resourcesOfType, templateOf, testApp, testStack } from '../helpers/synth.ts';
 
 const LONGEST = 'a'.repeat(30);
 
@@ -28,6 +28,13 @@ function namesOf(settings: Record<string, string>): { type: string; name: string
   });
 }
 
+it('gives functions, log groups and the dashboard their documented names', () => {
+  const names = namesOf({ STACK_PREFIX: 'prod' }).map(({ name }) => name);
+  const documented = ['sagemaker-data-capture-processor-prod', 'sagemaker-data-capture-evaluator-prod'];
+  const others = ['/aws/vendedlogs/states/sagemaker-monitoring-prod', 'SageMakerMonitoring-prod'];
+  expect(names).toEqual(expect.arrayContaining([...documented, ...others]));
+});
+
 it('stays within all limits with the longest prefix', () => {
   const names = namesOf({ STACK_PREFIX: LONGEST });
   expect(names.length).toBeGreaterThan(20);
@@ -47,6 +54,15 @@ it('shares no name and no export between two prefixes', () => {
   });
   expect(one?.filter((name) => two?.includes(name))).toEqual([]);
   expect(one?.length).toBe(two?.length);
+});
+
+it('allows two stacks in one app', () => {
+  const app = testApp();
+  for (const STACK_PREFIX of ['one', 'two']) testStack({ STACK_PREFIX }, app);
+  expect(app.synth().stacks.map(({ stackName }) => stackName)).toEqual([
+    'SageMakerInferenceMonitoringStack-one',
+    'SageMakerInferenceMonitoringStack-two',
+  ]);
 });
 
 it('writes its outputs as parameters below the prefix, one after the other', () => {

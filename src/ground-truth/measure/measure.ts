@@ -87,10 +87,11 @@ export interface TruthQuery {
   toMs?: number | undefined;
 }
 
+type KindQuery = Pick<TruthQuery, 'shadow' | 'fromMs' | 'toMs'>;
 type ReadRows = () => AsyncIterable<LabeledRow>;
 
 /** Yields the rows of a window with true answers. Skips labels for scorers. */
-async function* rowsOf(read: ReadRows, { fromMs = -Infinity, toMs = Infinity }: TruthQuery) {
+async function* rowsOf(read: ReadRows, { fromMs = -Infinity, toMs = Infinity }: KindQuery) {
   for await (const row of read()) {
     const ms = row.second * 1000;
     if (row.scorer === undefined && ms >= fromMs && ms < toMs) yield row;
@@ -104,7 +105,7 @@ async function* rowsOf(read: ReadRows, { fromMs = -Infinity, toMs = Infinity }: 
  *
  * @returns `undefined` without rows
  */
-export async function decideKind(read: ReadRows, settings: GroundTruthSettings, query: TruthQuery = {}) {
+export async function decideKind(read: ReadRows, settings: GroundTruthSettings, query: KindQuery = {}) {
   const [served, beside] = [new KindFacts(), new KindFacts()];
   for await (const row of rowsOf(read, query)) (query.shadow?.includes(row.variant) ? beside : served).add(row);
   return served.decide(settings) ?? beside.decide(settings);

@@ -9,7 +9,7 @@ import type { MlflowRest } from '../../mlflow/rest.ts';
 import { REPLACED_AT, SAMPLE_METADATA } from '../../mlflow/types.ts';
 import { ALWAYS, chanceOf, stratumOf } from '../sample.ts';
 
-/** What reads traces, and changes what people made. */
+/** The part of the MLflow client that labels need: it repeats calls that failed for a while. */
 export type Rest = Pick<MlflowRest, 'repeat'>;
 
 export type ReadAssessment = AssessmentReply;

@@ -123,11 +123,10 @@ function parseLine(line: string, scorers: readonly LabeledScorer[]): LabeledItem
     ...(typeof request === 'string' ? [{ role: 'user', content: request }] : request),
   ];
   const message: ChatMessage = typeof reply === 'string' ? { role: 'assistant', content: reply } : reply;
-  const judged = verdict === undefined ? undefined : read('verdict', verdict);
   return {
     ...{ id: id ?? digest([messages, message, scorer]), scorer, messages, reply: message, tools },
     ...{ label: read('label', label), labelRationale: reason },
-    ...{ verdict: judged, verdictRationale: rationale, judge },
+    ...{ verdict: verdict === undefined ? undefined : read('verdict', verdict), verdictRationale: rationale, judge },
   };
 }
 
@@ -145,8 +144,8 @@ const ANCHORS_FILE = 'src/quality/calibration/anchors.jsonl';
  */
 export function readAnchors(scorers: readonly LabeledScorer[], only?: readonly string[]): LabeledItem[] {
   const text = readFileSync(packagePath(ANCHORS_FILE), 'utf8');
-  const kept = new Set(only ?? scorers.map(({ name }) => name));
-  // Items of scorers that the user has removed are left out.
-  const lines = text.split('\n').filter((line) => kept.has((jsonIn(line) as Partial<LabeledItem>)?.scorer ?? ''));
+  // Items of scorers that the user has removed are left out. A line without a scorer is a fault, which is reported.
+  const kept = new Set([undefined, ...(only ?? scorers.map(({ name }) => name))]);
+  const lines = text.split('\n').filter((line) => kept.has((jsonIn(line) as Partial<LabeledItem>)?.scorer));
   return parseLabels(lines.join('\n'), ANCHORS_FILE, scorers);
 }

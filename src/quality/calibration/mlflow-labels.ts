@@ -27,7 +27,7 @@ import { pickOf } from './pick-labels.ts';
 import { guessValues } from './report.ts';
 import type { Coverage, LabeledVerdict, Unanswered } from './types.ts';
 
-export interface MlflowLabels {
+interface MlflowLabels {
   pairs: LabeledVerdict[];
   unanswered: Unanswered[];
   /** Number of traces that were read. */

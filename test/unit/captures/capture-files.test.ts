@@ -64,16 +64,16 @@ test.each([
   );
 });
 
-const hourMs = Date.UTC(2026, 10, 20, 10);
+const hourMs = Date.UTC(2026, 0, 2, 3);
 
 test.each([
   [
-    'captures/my-endpoint/AllTraffic/2026/11/20/10/a.jsonl',
+    'captures/my-endpoint/AllTraffic/2026/01/02/03/a.jsonl',
     { endpoint: 'my-endpoint', variant: 'AllTraffic', hourMs },
     'captures/my-endpoint/AllTraffic/',
   ],
-  ['AllTraffic/2026/11/20/10/a.jsonl', { variant: 'AllTraffic', hourMs }, 'AllTraffic/'],
-  ['2026/11/20/10/a.jsonl', { hourMs }, ''],
+  ['AllTraffic/2026/01/02/03/a.jsonl', { variant: 'AllTraffic', hourMs }, 'AllTraffic/'],
+  ['2026/01/02/03/a.jsonl', { hourMs }, ''],
 ])('%s contains its endpoint, variant and hour', (key, path, base) => {
   expect(capturePathOf(key)).toEqual(path);
   expect(hourPathOf(key)).toEqual({ base, startMs: hourMs });

@@ -158,7 +158,12 @@ test.each<[string, Situation, words: RegExp, name?: string]>([
     /^needs a look: 10.0% \(99.89%: 8.1% to 12.1%\) of 2,400 calls are replies of 5XX by CloudWatch$/,
     'failed-calls',
   ],
-  ['half of them do', { answers: called({ hourly: { blue: [80, 0, 40] } }) }, /^bad: 50.0% .* of 1,920 calls are/],
+  [
+    'half of them do',
+    { answers: called({ hourly: { blue: [80, 0, 40] } }) },
+    /^bad: 50.0% .* of 1,920 calls are replies of 5XX by CloudWatch$/,
+    'failed-calls',
+  ],
   ['few calls have no reply', with_({ failedCalls: { timeout: 4 } }), /^healthy/],
   [
     'there are few captures',
@@ -212,7 +217,12 @@ test.each<[string, Situation, words: RegExp, name?: string]>([
     /^needs a look: 12 verdicts are missing \(held by the budget 12\)/,
     'not-judged',
   ],
-  ['the judge failed', with_({ notJudged: { safety: { failed: 2 } } }), /^needs a look: 2 verdicts .* \(failed 2\)/],
+  [
+    'the judge failed',
+    with_({ notJudged: { safety: { failed: 2 } } }),
+    /^needs a look: 2 verdicts .* \(failed 2\)/,
+    'not-judged',
+  ],
   ['a run failed', { ran: [FAILED] }, /^bad: run files-7 failed \(RunIncomplete\)/, 'run-failed'],
   ['a retry has made it whole', { ran: [FAILED, retryOf('again', 'files-7')] }, /^healthy/],
   [
@@ -231,7 +241,12 @@ test.each<[string, Situation, words: RegExp, name?: string]>([
     /^bad: run files-7 failed/,
     'run-failed',
   ],
-  ['one that began before the window did', { ran: [{ ...FAILED, ago: 30, endedAgo: 2 }] }, /^bad: run files-7 failed/],
+  [
+    'one that began before the window did',
+    { ran: [{ ...FAILED, ago: 30, endedAgo: 2 }] },
+    /^bad: run files-7 failed/,
+    'run-failed',
+  ],
   [
     'a retry failed too',
     { ran: [FAILED, retryOf('again', 'files-7', 'FAILED')] },
@@ -252,7 +267,12 @@ test.each<[string, Situation, words: RegExp, name?: string]>([
     'budget',
   ],
   ['it lasts for the day', spent(10), /^healthy/],
-  ['it is used up', spent(20.5), /^needs a look: .*it is used up; EVALUATION_SAMPLE_RATE=0.5 would last, or less$/],
+  [
+    'it is used up',
+    spent(20.5),
+    /^needs a look: .*it is used up; EVALUATION_SAMPLE_RATE=0.5 would last, or less$/,
+    'budget',
+  ],
   ['alarms may not be read', { answers: DENIED }, /^could not ask: could not ask about alarms: AccessDenied/, 'alarm'],
   ['alarms may not, and something is bad', { answers: DENIED, ran: [FAILED] }, /^bad: run files-7/, 'run-failed'],
   ['alarms may not, and there is little', { answers: DENIED, hour: until(48), ran: [] }, /^could not ask/, 'alarm'],

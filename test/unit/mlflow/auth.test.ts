@@ -28,6 +28,7 @@ test.each([
 ])('refuses the address %s, without quoting a password', (uri) => {
   const parse = () => parseTrackingUri(uri);
   expect(parse).toThrow(expect.objectContaining({ name: 'MlflowTrackingUriInvalid' }));
+  expect(parse).toThrow(/secret/);
   expect(parse).not.toThrow(/hunter2/);
 });
 

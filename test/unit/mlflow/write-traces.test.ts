@@ -148,6 +148,20 @@ describe.each([
     expect((await write(sent)).refused).toEqual([{ traceId: faulty, reason }]);
   });
 
+  test('ends with the round that accepts the last suspect', async () => {
+    let controls = 0;
+    mlflow.server.fault((request) => {
+      if (request.path !== path) return undefined;
+      const isControl = mlflow.server.tracesOf(request).length === 0;
+      if (isControl) controls += 1;
+      // Both fail until they are suspects. Then one is accepted in the first round, and one in the second.
+      const isAccepted = isControl || controls >= (isPoisoned(request.body) ? 2 : 1);
+      return isAccepted ? undefined : { kind: 'reply', status: 500, body: 'oops' };
+    });
+    expect((await write(records.slice(6, 8))).refused).toEqual([]);
+    expect(controls).toBe(2);
+  });
+
   test('deletes the control traces', async () => {
     const controls = new Set<string>();
     mlflow.server.fault((request) => {
