@@ -333,6 +333,14 @@ describe('a command says first where it acts', () => {
   });
 });
 
+test('never overwrites a file', async () => {
+  writeFileSync(file, 'MINE=1\n');
+  expect(await init([...FLAGS, '--bucket', 'b-1', '--mlflow', 'https://m.example.com'])).toMatch(
+    /^FileExists: The file exists, and is not overwritten; got: .*; expected: to edit it \(inference-monitor doctor checks it\), or another file with --out$/,
+  );
+  expect(readFileSync(file, 'utf8')).toBe('MINE=1\n');
+});
+
 test('writes values so that dotenv reads the same, or not at all', () => {
   const example = 'A=\n#B=example\nC=\n';
   const values = { A: `{"x":"it's #1 $HOME"}`, B: 'two words', C: 's3://a-b/c' };

@@ -80,6 +80,7 @@ describe('worst', () => {
   test.each([
     [['--scorer', 'safty'], /did you mean safety/],
     [['--experiment', 'nowhere'], /The experiment does not exist/],
+    [['--from', '2026-11-20', '--to', '2026-11-19'], /The window is empty/],
     [['--limit', '0'], /from 1 to 1000/],
   ])('%j is an error', async (args, message) => {
     const { error, stdout } = await run(worstCommand(), ...args);
@@ -118,6 +119,7 @@ describe('dataset', () => {
     expect(passing).toBeGreaterThan(0);
     expect(passing).toBeLessThan(all);
     expect(await dataset('--limit', '1')).toMatchObject({ captures: 1, more: true });
+    await expect(dataset('--tag', 'status_code=999')).rejects.toThrow('No trace meets the conditions');
     await expect(dataset('--tag', 'a')).rejects.toThrow('<name>=<value>');
     await expect(dataset('--scorer', 'safty')).rejects.toThrow('did you mean safety');
   });

@@ -38,6 +38,17 @@ test('grows quickly to its bound while calls are answered, and never exceeds it'
   expect(subject.active).toBe(0);
 });
 
+test('calls resume after the bound was 0 for a while, during which those in flight were answered', async () => {
+  const subject = new AdaptiveLimiter();
+  const releases = await Promise.all(Array.from({ length: 4 }, () => subject.acquire()));
+  subject.max = 0;
+  for (const release of releases) release('answered');
+  const waiting = subject.acquire();
+  subject.max = 16;
+  (await Promise.race([waiting, sleep(1_000)]))?.('answered');
+  expect([subject.limit, subject.active]).toEqual([16, 0]);
+});
+
 test('shrinks to its minimum under heavy throttling, and recovers afterward', async () => {
   const subject = new AdaptiveLimiter();
   await run(subject, 200, throttled);
@@ -46,12 +57,26 @@ test('shrinks to its minimum under heavy throttling, and recovers afterward', as
   expect(subject.limit).toBe(32);
 });
 
+test('shrinks little after a few refusals', async () => {
+  const subject = new AdaptiveLimiter();
+  await run(subject, 64, answered);
+  let call = 0;
+  await run(subject, 320, () => (call++ % 32 === 0 ? 'throttled' : 'answered'));
+  expect(subject.limit).toBeGreaterThanOrEqual(30);
+});
+
 test('settles near the capacity of the service', async () => {
   const CAPACITY = 12;
   const subject = new AdaptiveLimiter();
   await run(subject, 1000, (served) => (served > CAPACITY ? 'throttled' : 'answered'));
   expect(subject.limit).toBeGreaterThanOrEqual(8);
   expect(subject.limit).toBeLessThanOrEqual(CAPACITY + 4);
+});
+
+test('ignores other failures', async () => {
+  const subject = new AdaptiveLimiter();
+  await run(subject, 50, () => 'other');
+  expect(subject.limit).toBe(16);
 });
 
 test('removes an aborted call from the queue, and lets the others continue', async () => {

@@ -296,6 +296,15 @@ describe('a file of a backfill', () => {
     await expect(plan('huge', backfill)).rejects.toMatchObject({ name: 'StorageAccessDenied' });
   });
 
+  test('that is archived fails by name if an event names it, and can be retried after it was restored', async () => {
+    failFor('b.jsonl', 403, 'InvalidObjectState');
+    const summary = await run('direct', event(`${HOUR}/b.jsonl`));
+    expect(summary).toMatchObject({ status: 'failed', failedFiles: { count: 1 }, lines: { planned: 0, lost: 0 } });
+    expect(describeFailure(summary)).toMatchObject({ error: 'CaptureArchived' });
+    wire.fault = () => undefined;
+    expect(await run('restored', retry('direct', 'failed'))).toMatchObject({ lines: { traced: 3 } });
+  });
+
   test('fails alone in a dry run too', async () => {
     // It is deleted after its lines were counted.
     const gets = () => wire.requests.filter(({ method, key }) => method === 'GET' && key.endsWith('b.jsonl')).length;
