@@ -238,6 +238,17 @@ test('does not count intentionally canceled requests as failures for the exit co
   });
 });
 
+test('stops on Ctrl-C during the warm-up', async () => {
+  const file = folder.write('a.jsonl', lines(20, '[[latency 60000]]'));
+  const args = ['replay', file, '--url', endpoint.url, '--warmup', '20', '--quiet', '--no-report', '-o', out];
+  const running = startCli(args);
+  while (endpoint.arrivals.count < 8) await new Promise((resolve) => setTimeout(resolve, 20));
+  process.kill(running.pid, 'SIGINT');
+  expect(await running.done).toMatchObject({ code: 130, stdout: expect.stringContaining('sent: 0') });
+  expect(endpoint.arrivals.count).toBe(8);
+  expect(existsSync(join(out, 'profile_export_aiperf.json'))).toBe(true);
+});
+
 test('removes control characters of the target from the terminal output', async () => {
   const talking = await startMisbehavingServer({
     rule: () => ({ kind: 'reply', status: 500, body: '\u001b[2J\u001b]0;owned\u0007 \u009b31m sorry' }),

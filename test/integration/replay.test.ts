@@ -1,6 +1,9 @@
 /** Replays against a real HTTP server: the requests that arrive there, and the measurements. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { NOT_MASKED } from '../../src/captures/redact/encoded.ts';
+import { Masker } from '../../src/captures/redact/mask.ts';
+import { type Redaction, redactRules } from '../../src/core/settings/redact-setting.ts';
 import type { DistributionMetric } from '../../src/replay/metrics.ts';
 import type { Target } from '../../src/replay/request/target.ts';
 import type { SkippedLine } from '../../src/replay/source/types.ts';
@@ -271,12 +274,12 @@ describe('results are written even if files fail', () => {
 
   test('leaves out inputs.json and reports it if there is no space for it', async () => {
     mkdirSync(out);
-    symlinkSync('/dev/full', join(out, 'inputs.json'));
+    symlinkSync('/dev/full', join(out, 'inputs.json.part'));
     const { incomplete } = await replay(chats('a.jsonl', 0, 4), endpoint.url, out, { speedup: 10 });
     expect(incomplete).toBeUndefined();
     expect(json('replay.json')).toMatchObject({ inputs_left_out: expect.stringContaining('ENOSPC') });
     expect(json('profile_export_aiperf.json')).toMatchObject({ is_complete: true, request_count: { avg: 4 } });
-    expect(readdirSync(out)).not.toContain('inputs.json');
+    expect(readdirSync(out).filter((name) => name.startsWith('inputs.json'))).toEqual([]);
   });
 
   test('writes the figures if there is no space for the records', async () => {
@@ -295,6 +298,15 @@ describe('results are written even if files fail', () => {
     const { sent, unsent } = await replay(file, endpoint.url, out, { speedup: 10 }, { signal: stop.signal, onStarted });
     expect(unsent).toBeGreaterThan(0);
     expect(inputs()).toHaveLength(sent);
+  });
+
+  test('records a request whose payload cannot be serialised', async () => {
+    const broken = jest.spyOn(Masker.prototype, 'value').mockReturnValue(1n as never);
+    const redaction: Redaction = { ...redactRules('email'), allow: [], content: 'all', key: 'k', keyVersion: '1' };
+    const { records } = await replay(chats('a.jsonl', 0, 2), endpoint.url, out, { speedup: 10 }, { redaction });
+    broken.mockRestore();
+    expect(records.map(({ error }) => error)).toEqual([undefined, undefined]);
+    expect(inputs()).toEqual([{ text: NOT_MASKED }, { text: NOT_MASKED }]);
   });
 
   test('records an error for a reply that cannot be kept', async () => {

@@ -12,8 +12,9 @@ import { COMPARE_FILE } from './with-captured.ts';
 const FIGURES = [FILES.replay, COMPARE_FILE];
 /** The files of its requests, which are in parts. */
 const REQUESTS = [FILES.records, REPLIES_FILE];
-/** The folder with the results under an execution's prefix. */
+/** The folders with the results and with the parts under an execution's prefix. */
 const RESULTS = 'results/';
+const PARTS = 'shards/';
 
 export type OpenedRun = Disposable & { directory: string };
 
@@ -21,16 +22,18 @@ export type OpenedRun = Disposable & { directory: string };
 async function findResults(location: string, storage: Storage): Promise<Map<string, ObjectFacts[]>> {
   const { bucket, key } = parseS3Location(location) ?? { bucket: '', key: '' };
   const root = key.replace(/\/?$/, '/').replace(/(^|\/)results\/$/, '$1');
-  const { parts = [] } =
-    (await storage.getJson<{ parts?: string[] }>(bucket, `${root}${RESULTS}${FILES.replay}`)) ?? {};
+  const found = new Map<string, ObjectFacts[]>();
+  const replay = await storage.getJson<{ parts?: string[] }>(bucket, `${root}${RESULTS}${FILES.replay}`);
+  if (!replay?.parts) return found;
   const wanted = new Map([
     ...FIGURES.map((name) => [`${root}${RESULTS}${name}`, name] as const),
-    ...parts.flatMap((part) => REQUESTS.map((name) => [`${root}${part}${name}`, name] as const)),
+    ...replay.parts.flatMap((part) => REQUESTS.map((name) => [`${root}${part}${name}`, name] as const)),
   ]);
-  const found = new Map<string, ObjectFacts[]>();
-  for await (const object of storage.list(bucket, root)) {
-    const name = wanted.get(object.key);
-    if (name !== undefined) found.set(name, [...(found.get(name) ?? []), object]);
+  for (const folder of [RESULTS, PARTS]) {
+    for await (const object of storage.list(bucket, `${root}${folder}`)) {
+      const name = wanted.get(object.key);
+      if (name !== undefined) found.set(name, [...(found.get(name) ?? []), object]);
+    }
   }
   return found;
 }

@@ -42,7 +42,7 @@ export class ConnectionPool implements ConnectionOwner {
   #resolving = false;
   /** Whether a connection could be opened, and why the last one could not. */
   #hasOpened = false;
-  #failure: Error = new Error(`no answer within ${PROBE_TIMEOUT_MS} ms`);
+  #failure: Error | undefined;
   /** The most recently used connection is at the end: it is most likely alive. */
   readonly #idle: Connection[] = [];
   /** Connections that are being opened and have nothing to send yet. */
@@ -78,6 +78,7 @@ export class ConnectionPool implements ConnectionOwner {
     });
     for (const address of addresses) {
       this.#addresses = [address];
+      this.#failure = new Error(`no answer within ${PROBE_TIMEOUT_MS} ms`);
       this.warm(1);
       await this.warmed(PROBE_TIMEOUT_MS);
       if (!this.#hasOpened) {
@@ -90,7 +91,7 @@ export class ConnectionPool implements ConnectionOwner {
       this.lost = 0;
       return;
     }
-    const why = addresses.length === 0 ? 'its name has no address' : describeSocketError(this.#failure).message;
+    const why = this.#failure ? describeSocketError(this.#failure).message : 'its name has no address';
     const got = `${hostname}:${port} (${addresses.join(', ')})`;
     const facts = { got, expected: 'a server that accepts connections at this address' };
     throw new PermanentError('TargetUnreachable', `The target cannot be reached: ${why}`, facts, this.#failure);

@@ -14,7 +14,7 @@ export class BadResponse extends Error {
   override readonly name = 'BadResponse';
 }
 
-/** What a response is handed to, part by part. */
+/** Receives a response in parts. */
 type ResponseSink = Pick<Exchange, 'onHead' | 'onBody' | 'onEnd'>;
 
 /** Node's limit of 16 KB is too close to the headers of SageMaker replies with long custom attributes. */

@@ -1,6 +1,7 @@
-/** Writes `inputs.json`: the requests as sent, in AIPerf's layout. */
+/** Writes `inputs.json`: the requests as sent, in AIPerf's layout. It has another name until it is complete. */
 import { isUtf8 } from 'node:buffer';
-import { rm } from 'node:fs/promises';
+import { rename, rm } from 'node:fs/promises';
+import { NOT_MASKED } from '../../captures/redact/encoded.ts';
 import { jsonIn } from '../../core/values/json-in.ts';
 import { sentBody } from '../measure/measure.ts';
 import type { PreparedRequest } from '../request/preparer.ts';
@@ -23,30 +24,50 @@ function payloadJson(request: PreparedRequest): string {
   return JSON.stringify({ content_type: contentType, ...wrapped });
 }
 
+/** A payload that cannot be masked is left out, so that its request keeps its record. */
+function keptPayload(request: PreparedRequest): string {
+  try {
+    return payloadJson(request);
+  } catch {
+    return JSON.stringify({ text: NOT_MASKED });
+  }
+}
+
 export function inputsFile(path: string) {
+  const part = `${path}.part`;
   let inputs = 0;
   const discard = async (): Promise<void> => {
     await file.close().catch(() => {});
-    await rm(path, { force: true });
+    await rm(part, { force: true });
   };
   // A full disk is left to the files with measurements: the captures contain the same requests.
-  const file = new LineWriter(path, () => void discard());
+  const file = new LineWriter(part, () => void discard());
   file.write('{"data":[');
   return {
     discard,
     /** Reads a request that was sent. The returned function writes it. */
     read: (request: PreparedRequest): (() => void) => {
-      if (inputs >= MAX_INPUTS) return () => inputs++;
-      const session = `{"session_id":${JSON.stringify(request.conversationId)},"payloads":[${payloadJson(request)}]}`;
-      return () => file.write(`${inputs++ === 0 ? '' : ','}${session}`);
+      const payload = file.error || inputs >= MAX_INPUTS ? undefined : keptPayload(request);
+      return () => {
+        const separator = inputs === 0 ? '' : ',';
+        inputs += 1;
+        if (payload === undefined) return;
+        file.write(`${separator}{"session_id":${JSON.stringify(request.conversationId)},"payloads":[${payload}]}`);
+      };
     },
     /** Completes the file. @returns why it was left out; `undefined` if it was written */
     finish: async (): Promise<string | undefined> => {
       file.write(']}');
-      await file.close().catch(() => {});
-      const why = inputs > MAX_INPUTS ? 'more requests than inputs.json can contain' : file.error?.message;
-      if (why !== undefined) await rm(path, { force: true });
-      return why;
+      try {
+        await file.close();
+        if (inputs > MAX_INPUTS) return 'more requests than inputs.json can contain';
+        await rename(part, path);
+        return undefined;
+      } catch (error) {
+        return (error as Error).message;
+      } finally {
+        await rm(part, { force: true });
+      }
     },
   };
 }

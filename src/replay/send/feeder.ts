@@ -22,7 +22,7 @@ export class Feeder {
   readonly #unrecorded: () => number;
   readonly #preparer: Preparer;
   readonly #ready = Promise.withResolvers<void>();
-  /** Resolves when the first requests are ready to be sent, unless there are fewer: then `run` ends. */
+  /** Resolves when enough requests are ready. If the schedule has fewer, it never resolves: wait for `run` too. */
   readonly ready = this.#ready.promise;
   stopped = false;
   /** Abandons the request that is being prepared. */

@@ -101,10 +101,7 @@ async function send(job: SendJob, pool: ConnectionPool, clock: RunClock, signal?
     const { sent } = dispatcher;
     const isWhole = !stopped && failure === undefined;
     const unsent = isWhole ? 0 : job.schedule.size(skipped) - sent - skipped;
-    return {
-      ...{ clock, ...started, sent, skipped, stopped, failure, unsent, unrecorded },
-      maxConnections: pool.maxOpen,
-    };
+    return { clock, ...started, sent, skipped, stopped, failure, unsent, unrecorded, maxConnections: pool.maxOpen };
   } catch (error) {
     dispatcher.stop(STOPPED);
     throw error;

@@ -2,11 +2,12 @@
 import { PermanentError } from '../../core/errors/errors.ts';
 import type { IndexEntry } from './types.ts';
 
-/**
- * A record needs 28 bytes: time and start as doubles, file, line and length as 32-bit integers. Where records are out of order,
- * it needs 8 more, for its position in the sorted order and a second one during the sort: 360 MB.
- */
+/** A record needs `ENTRY_BYTES`, and `SORT_BYTES` more where records are out of order, 360 MB for `MAX_RECORDS`. */
 export const MAX_RECORDS = 10_000_000;
+/** Time and start as doubles, file, line and length as 32-bit integers. */
+export const ENTRY_BYTES = 28;
+/** Its position in the sorted order, and a second one during the sort. */
+export const SORT_BYTES = 8;
 /** Entries are kept in blocks of 448 KiB. A single array would need memory for its copy whenever it grows. */
 const BLOCK_BITS = 14;
 const BLOCK_ENTRIES = 2 ** BLOCK_BITS;

@@ -126,11 +126,12 @@ describe('verdicts as assessments', () => {
     ]);
   });
 
-  test('the command line writes the same run and the same assessments', async () => {
+  /** Replays `LINES` on the command line. @returns the pairs that were judged as well */
+  async function replayLocally(run: string) {
     const folder = new ReplayFolder();
     const out = join(folder.path, 'out');
-    const given = ['replay', folder.write('00.jsonl', LINES), '--url', all.endpoint.url, '--run', 'by-hand', '-o', out];
-    const { code, stdout, stderr } = await runCli([...given, '--quiet', '--judge', '--mlflow'], {
+    const given = ['replay', folder.write('00.jsonl', LINES), '--url', all.endpoint.url, '--run', run, '-o', out];
+    const result = await runCli([...given, '--quiet', '--judge', '--mlflow'], {
       ...{ MLFLOW_TRACKING_URI: all.mlflowProxy.url, MLFLOW_EXPERIMENT_NAME: 'my-endpoint' },
       ...{
         BEDROCK_MODEL_ID: JUDGE_MODEL,
@@ -140,9 +141,14 @@ describe('verdicts as assessments', () => {
       },
       DOTENV_CONFIG_PATH: join(folder.path, 'none'),
     });
+    return { ...result, judged: readLines<JudgedReply>(join(out, 'judged.jsonl')) };
+  }
+
+  test('the command line writes the same run and the same assessments', async () => {
+    const { code, stdout, stderr, judged } = await replayLocally('by-hand');
     expect([code, stderr]).toEqual([0, '']);
     expect(stdout).toContain('MLflow traces: 4\nMLflow assessments: 3\n');
-    expect(readLines<JudgedReply>(join(out, 'judged.jsonl'))).toHaveLength(3);
+    expect(judged).toHaveLength(3);
     await expectVerdicts('by-hand');
     const [run, ...others] = await all.runsOf('by-hand');
     expect(others).toEqual([]);
@@ -151,5 +157,14 @@ describe('verdicts as assessments', () => {
     expect(run?.data.metrics).toContainEqual(expect.objectContaining({ key: 'replies_compared', value: 4 }));
     const files = ['report.html', 'compare.json', 'profile_export.jsonl'];
     expect(await all.filesOf(run)).toEqual(expect.arrayContaining(files));
+  });
+
+  test('the command line keeps the verdicts so far if the judge fails, in its files and in MLflow', async () => {
+    // Each pair is asked about in both orders.
+    all.judgeProxy.rule((_, ordinal) => (ordinal < 2 ? undefined : { kind: 'reply', status: 401, body: '{}' }));
+    const { code, stdout, stderr, judged } = await replayLocally('half-judged');
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/^Not all pairs are judged: JudgeRefused: /);
+    expect(stdout).toContain(`MLflow traces: 4\nMLflow assessments: ${judged.length}\n`);
   });
 });

@@ -280,6 +280,13 @@ describe('failed requests rank behind every success', () => {
     ]);
   });
 
+  test('runs without common requests cannot tell', async () => {
+    const others = specs(every(0.2)).map((one, i) => ({ ...one, eventId: `other ${i}` }));
+    const unknown = { outcome: 'cannot-tell', seen: 0, of: 400 };
+    const found = await decided(['request_latency:p95:10%', 'error_rate:5'], specs(never), others);
+    expect(found).toMatchObject([unknown, unknown]);
+  });
+
   test('a threshold on failures is added where none is, and only there', async () => {
     const texts = async (...gates: string[]) => {
       const found = await decided(gates, specs(never), specs(every(0.03)));

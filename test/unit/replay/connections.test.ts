@@ -1,6 +1,6 @@
 /** The addresses that a replay in the cloud never connects to, and the number of connections that are opened ahead. */
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { isOwnAddress } from '../../../src/replay/cloud/target.ts';
 import { ConnectionPool } from '../../../src/replay/http/pool.ts';
 import { sparesNeeded } from '../../../src/replay/send/warmer.ts';
@@ -48,6 +48,21 @@ test('a name that means a refused address later is still connected to at the add
     server.close();
   }
 });
+
+test('an unreachable target is explained by the last of its addresses', async () => {
+  const silent = createTcpServer();
+  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.2', resolve));
+  const { port } = silent.address() as AddressInfo;
+  const poolOf = (...addresses: string[]) =>
+    new ConnectionPool({ tls: true, hostname: 'candidate.example', port }, async () => addresses);
+  try {
+    await expect(poolOf('127.0.0.1', '127.0.0.2').open()).rejects.toThrow('no answer within 5000 ms');
+    await expect(poolOf().open()).rejects.toThrow('its name has no address');
+    await expect(poolOf().open()).rejects.not.toHaveProperty('cause');
+  } finally {
+    silent.close();
+  }
+}, 15_000);
 
 type ConnectionNeed = Parameters<typeof sparesNeeded>[0];
 

@@ -71,7 +71,7 @@ export function shardResults(
      * @throws PermanentError `ResultsNotWritten` when lines are missing
      */
     store: async (storage: Storage, bucket: string, figures: ShardFigures): Promise<ShardResult> => {
-      await closeAll([set, replies, exchanges], figures);
+      await closeAll(set, [replies, exchanges], figures);
       const inputsLeftOut = await set.inputs?.finish();
       const prefix = replayKeys.shardPrefix(run, shard);
       for (const name of await readdir(directory)) {
@@ -97,12 +97,14 @@ export function shardResults(
 
 /** All are closed: an open file keeps its space on the disk, which the next shard may inherit. */
 async function closeAll(
+  set: ResultSet,
   files: readonly ({ close(): Promise<void> } | undefined)[],
   { sent, unsent }: ShardFigures,
 ): Promise<void> {
-  const closed = await Promise.allSettled(files.map((file) => file?.close()));
+  const closed = await Promise.allSettled([set, ...files].map((file) => file?.close()));
   const failed = closed.find((one) => one.status === 'rejected');
   if (failed === undefined) return;
+  await set.inputs?.discard();
   const message = 'The shard could not write its files, so its measurements are lost';
   const got = `${saidBy(failed.reason)}, after ${sent} requests; ${unsent} were not sent`;
   const expected = `files that fit on its disk (${REPLAY_DISK_MIB} MiB); for large replies, use smaller shards (shard.requests)`;

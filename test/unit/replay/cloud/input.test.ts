@@ -18,7 +18,7 @@ import { parseReplayInput } from '../../../../src/replay/cloud/plan/input.ts';
 import { planJudge } from '../../../../src/replay/cloud/plan/plan-evaluation.ts';
 import { targetFacts } from '../../../../src/replay/cloud/target.ts';
 import { DEFAULT_OPTIONS } from '../../../../src/replay/options.ts';
-import { MAX_RECORDS } from '../../../../src/replay/source/sorted-index.ts';
+import { ENTRY_BYTES, MAX_RECORDS, SORT_BYTES } from '../../../../src/replay/source/sorted-index.ts';
 import { parseHeaders } from '../../../../src/replay/targets/url-target.ts';
 import { withVariables } from '../../../helpers/aws-answers.ts';
 import { plannedFileBytes } from '../../../helpers/shard-files.ts';
@@ -239,7 +239,7 @@ test('the files of a shard take at most half of its disk, and all that fits can 
 });
 
 test('sorting all records takes a quarter of the function’s memory', () => {
-  expect(MAX_RECORDS * (28 + 8)).toBeLessThanOrEqual((ONE_VCPU_MB * 1024 * 1024) / 4);
+  expect(MAX_RECORDS * (ENTRY_BYTES + SORT_BYTES)).toBeLessThanOrEqual((ONE_VCPU_MB * 1024 * 1024) / 4);
 });
 
 test.each([0, 10])(
